@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, islice
@@ -11,6 +13,7 @@ from typing import TypeAlias
 from marith.engine.jobs.job import Job
 from marith.engine.prepare import Prepared
 from marith.engine.step import Turn
+from marith.engine.threads.workers import log
 from marith.errors import Busy, EngineClosed, RequestError, fault
 from marith.request.limits import Limits
 from marith.scoring.free_memory import bytes_text
@@ -22,6 +25,12 @@ Counted: TypeAlias = tuple[Prepared, int]
 # Memory is counted for this number of tokens more than a text may hold after the next step. So it
 # is counted again once in about this number of steps.
 RESERVE = 64
+LIMITED = (
+    "the memory holds at most %d tokens of an answer after a prompt of %d tokens, fewer than the "
+    "context: an answer without max_tokens ends there, with the finish reason 'length' (this is "
+    "logged once for each engine)"
+)
+_log = logging.getLogger(__name__)
 
 
 class Admission:
@@ -48,6 +57,9 @@ class Admission:
         # In the order in which they began.
         self.active: list[Turn] = []
         self.waiting: deque[Job] = deque()
+        # The tokens of the first text that memory limited, and of its prompt.
+        self._limited: tuple[int, int] | None = None
+        self._said = False
         # True if the first waiting job was found not to fit, and no job has left since.
         self._full = False
         self.lock = threading.RLock()
@@ -100,6 +112,9 @@ class Admission:
             if waits or any(turn.job.held > turn.counted for turn in self.active):
                 stopped = self._count(waits)
             is_open = not self.closed
+        if self._limited and not self._said:
+            self._said = True
+            log(_log, logging.WARNING, LIMITED, *self._limited)
         for job, error in stopped:
             job.prepared.lanes.release()
             if error is not None:
@@ -134,21 +149,31 @@ class Admission:
             self._changed.notify()
 
     def refusal(self, job: Job) -> RequestError | None:
-        """Return an error if the machine has too little memory for a job that runs alone."""
-        prepared = job.prepared
-        memory = memory_of([(prepared, prepared.budget.more)])
+        """Return an error if the machine has too little memory for a job that runs alone.
+
+        If the job has no `max_tokens`, its text gets the tokens for which there is memory instead.
+        """
+        prepared, budget = job.prepared, job.prepared.budget
         # A paused job was admitted before, and its text goes on.
-        if job.paused or memory <= self._most_bytes:
+        if job.paused or memory_of([(prepared, budget.more)]) <= self._most_bytes:
             return None
         free = self._bytes_left()
-        if memory <= free:
-            return None
-        tokens = prepared.budget.prompt_tokens + prepared.budget.more
-        return RequestError(
-            f"the request may need {bytes_text(memory)} for keys and values of up to "
-            f"{tokens} tokens, and {bytes_text(free)} are free: "
-            "write a smaller max_tokens, or a shorter prompt"
-        )
+        limit = max(free, self._most_bytes)
+        # At least one token must fit after the prefix.
+        least = len(prepared.prefix) + 1 if budget.open_ended else budget.more
+        counts = range(least, budget.more + 1)
+        fitting = bisect_left(counts, True, key=lambda n: memory_of([(prepared, n)]) > limit)
+        if not fitting:
+            memory, tokens = memory_of([(prepared, least)]), budget.prompt_tokens + least
+            advice = "" if budget.open_ended else "a smaller max_tokens, or "
+            return RequestError(
+                f"the request may need {bytes_text(memory)} for keys and values of up to {tokens} "
+                f"tokens, and {bytes_text(free)} are free: write {advice}a shorter prompt"
+            )
+        if fitting < len(counts):
+            job.prepared = prepared.at_most(counts[fitting - 1])
+            self._limited = self._limited or (counts[fitting - 1], budget.prompt_tokens)
+        return None
 
     def fitting(self, together: Sequence[Counted], running: int) -> int:
         """Return the number of requests, from the first on, that may run: at least one.

@@ -60,7 +60,7 @@ class Prepared:
 
     def at_most(self, more: int) -> Prepared:
         """Return this request with a limit of `more` tokens after the prompt."""
-        return replace(self, budget=replace(self.budget, more=more))
+        return replace(self, budget=replace(self.budget, more=more, open_ended=False))
 
 
 def prepare(

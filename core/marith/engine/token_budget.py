@@ -25,7 +25,7 @@ class TokenBudget:
     the number of tokens that fit after the prompt into the contexts of all terms, and `of_drafts`
     has the number that fits into the context of each draft. The text, with the prefix, will have at
     most `more` tokens. `warnings` say that `max_tokens` does not fit; its default causes no
-    warning.
+    warning. With `open_ended`, the caller has set no `max_tokens`.
     """
 
     prompt_tokens: int
@@ -33,6 +33,7 @@ class TokenBudget:
     of_drafts: Mapping[Term, int]
     more: int
     warnings: tuple[str, ...] = ()
+    open_ended: bool = False
 
 
 def budget_of(
@@ -62,4 +63,4 @@ def budget_of(
     if asked is not None and asked > fits and asked != _DEFAULT_TOKENS:
         warnings = (LengthWarning.of(asked, fits),)
     more = min(len(prefix) + (asked or shortest), shortest)
-    return TokenBudget(prompt_tokens, shortest, of_drafts, more, warnings)
+    return TokenBudget(prompt_tokens, shortest, of_drafts, more, warnings, asked is None)

@@ -19,7 +19,8 @@ class Limits:
     more. A shared prefix counts once. If the texts grow beyond `cache_bytes`, the request that
     began last is paused: it waits, reads its text again later, and goes on with the same text. At
     most `max_queue` further requests wait. A request that alone needs more than `cache_bytes` runs
-    alone, and is refused if the machine has too little memory. With `cache_bytes=0` every request
+    alone. If the machine has too little memory, it is refused, and a text without `max_tokens` ends
+    where the memory does, with the finish reason "length". With `cache_bytes=0` every request
     runs alone. By default `cache_bytes` is half of the memory that is free after the model is
     loaded. The cached prefixes of all checkpoints share `cache_bytes`, and are dropped first to
     make room.

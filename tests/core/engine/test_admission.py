@@ -375,3 +375,31 @@ def test_a_paused_request_goes_before_others_and_does_not_count_again() -> None:
         first.cancel()
         assert last.result(60).stats.paused == 1
         assert after.result(60).text
+
+
+def test_a_text_without_max_tokens_ends_where_the_memory_does(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with endless_engine(512, cache_bytes=1) as engine:
+        held = whole(engine, asked("a b c", 40))
+        monkeypatch.setattr(cache_limit, "free_memory", lambda device: held - cached_bytes(engine))
+        open_ended = replace(asked("a b c"), stop=Stop(max_tokens=None))
+        for request in (open_ended, replace(open_ended, prefix="q r")):
+            out = engine.submit(request).result(60)
+            assert out.finish_reason == "length"
+            assert 38 <= out.usage.completion_tokens + 2 * bool(request.prefix) <= 41
+        assert [record.levelname for record in caplog.records].count("WARNING") >= 1
+        said = [one.getMessage() for one in caplog.records if "the memory holds" in one.msg]
+        assert len(said) == 1
+        assert "at most 40 tokens of an answer after a prompt of 3 tokens" in said[0]
+        with pytest.raises(marith.RequestError, match="write a smaller max_tokens"):
+            engine.submit(asked("a b c", 50)).result(60)
+        with pytest.raises(marith.RequestError, match="are free: write a shorter prompt"):
+            engine.submit(replace(open_ended, prompt="a b c " * 40)).result(60)
+        wait_until_idle(engine)
+
+
+def test_a_text_without_max_tokens_is_not_limited_where_the_context_fits() -> None:
+    with endless_engine(300) as engine:
+        out = engine.submit(replace(asked("a b c"), stop=Stop(max_tokens=None))).result(60)
+        assert out.usage.total_tokens >= 295
