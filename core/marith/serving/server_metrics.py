@@ -50,6 +50,9 @@ class Metrics:
         self.drafted = counter("drafted_tokens", "Tokens that were drafted.")
         self.accepted = counter("accepted_tokens", "Drafted tokens that were accepted.")
         self.rewinds = counter("rewinds", "Times that a ban removed tokens.")
+        self.paused = counter(
+            "num_preemptions", "Times that a request was paused because memory was short."
+        )
         self.first_token = histogram(
             "time_to_first_token_seconds", "Time from the request to the first token."
         )
@@ -78,6 +81,7 @@ class Metrics:
             (self.drafted, stats.drafted),
             (self.accepted, stats.accepted),
             (self.rewinds, stats.rewinds),
+            (self.paused, stats.paused),
         ):
             counted.labels(model).inc(number)
         self.ended.labels(model, completion.finish_reason).inc()

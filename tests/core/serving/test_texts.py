@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -244,18 +245,21 @@ def test_every_metric_is_counted(server: Server, web: httpx.Client) -> None:
     assert after[reason] > before.get(reason, 0)
 
 
-def test_drafts_and_rewinds_are_counted(server: Server, engine: Engine, web: httpx.Client) -> None:
+def test_drafts_rewinds_and_pauses_are_counted(
+    server: Server, engine: Engine, web: httpx.Client
+) -> None:
     ban = Ban(["e"], whole_words=False)
     drafted = engine.generate(
         CHAT, FORMULA, TERMS, speculation=Plan({"rude": 3, "kind": 3}), max_tokens=30, seed=1
     )
     banned = engine.generate(CHAT, FORMULA, TERMS, ban=ban, max_tokens=9, seed=1)
-    for completion in (drafted, banned):
+    paused = replace(banned, stats=replace(banned.stats, paused=3, rewinds=0))
+    for completion in (drafted, banned, paused):
         server.metrics.completed("counted", completion, 0.0)
     told = web.get("/metrics").text
     for name, wanted in (
         ("drafted_tokens", drafted.stats.drafted), ("accepted_tokens", drafted.stats.accepted),
-        ("rewinds", banned.stats.rewinds),
+        ("rewinds", banned.stats.rewinds), ("num_preemptions", paused.stats.paused),
     ):  # fmt: skip
         assert wanted > 0
         assert f'marith_{name}_total{{model_name="counted"}} {float(wanted)}' in told
