@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -22,7 +23,7 @@ from marith.engine.prepare import Prepared, prepare
 from marith.engine.threads import workers
 from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.threads.futures import EngineFuture
-from marith.engine.threads.workers import LoadingLock, forked, require_not_forked
+from marith.engine.threads.workers import LoadingLock, forked, log, require_not_forked
 from marith.engine.ticket import Ticket
 from marith.engine.tokens import TokenCalls
 from marith.errors import ModelError, RequestError, faults_named, names_checked, shown
@@ -36,7 +37,7 @@ from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, Message
 from marith.request.request import Request
 from marith.request.sampling import Sampling
-from marith.scoring.free_memory import free_memory
+from marith.scoring.free_memory import bytes_text, free_memory
 from marith.scoring.registry import Registry, device_of, require_lanes
 from marith.scoring.weights import loader
 from marith.scoring.weights.checkpoint import Checkpoint
@@ -44,8 +45,14 @@ from marith.scoring.weights.locate import locate
 from marith.scoring.weights.placing import Placement
 
 loading = LoadingLock()
+_log = logging.getLogger(__name__)
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
 _DEFAULT = Limits()
+LEFT = (
+    "%d engines are loaded on %s: of %s of free memory, the caches of the earlier engines leave "
+    "%s, and this engine's caches may take %s: set cache_bytes for each of them"
+)
 # An adapter looks up its engine at every call, nearly always with the same options, so the
 # placement and the limits are cached.
 _placement = lru_cache(maxsize=16, typed=True)(Placement)
@@ -62,7 +69,8 @@ class Engine(Entrypoints, TokenCalls):
 
     def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT) -> None:
         with loading:
-            limits = limits.with_memory(free_memory(device_of(base)))
+            free = free_memory(device_of(base))
+            limits = limits.with_memory(free)
             require_lanes(base, limits.max_lanes)
             byte_limits = limits.cache_bytes or 0, limits.loaded_bytes
             registry = self._loaded = workers.run_in_thread(lambda: Registry(base, *byte_limits))
@@ -70,6 +78,8 @@ class Engine(Entrypoints, TokenCalls):
         self._loop = EngineLoop(limits, registry.bytes_left, base.threads, device_of(base))
         # When nobody holds the engine any more, its thread must end.
         self._closing = weakref.finalize(self, self._loop.close)
+        _log_memory_left(self, free, [one for one in _engines if not one.closed])
+        _engines.add(self)
 
     @classmethod
     @names_checked(AT_ENGINES)
@@ -348,6 +358,19 @@ class Engine(Entrypoints, TokenCalls):
     def _scoring(self, request: Request, continuation: Any, top: int = 0) -> EngineFuture[Scores]:
         prepared, tokens = self.open_at(request, continuation)
         return self.run(Scoring(prepared, tokens, top))
+
+
+def _log_memory_left(engine: Engine, free: int, others: Sequence[Engine]) -> None:
+    """Log what other engines on the device leave of `free` bytes, with a warning if too little."""
+    device = device_of(engine._loaded.base.checkpoint)
+    others = [one for one in others if device_of(one._loaded.base.checkpoint) == device]
+    if not others:
+        return
+    promised = [(one.limits.cache_bytes or 0) - one._loaded.cache_limit.nbytes for one in others]
+    left, own = free - sum(max(0, size) for size in promised), engine.limits.cache_bytes or 0
+    level = logging.WARNING if own > left else logging.INFO
+    sizes = bytes_text(free), bytes_text(max(0, left)), bytes_text(own)
+    log(_log, level, LEFT, len(others) + 1, device, *sizes)
 
 
 def _by_device(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -11,6 +12,7 @@ from functools import cache
 from random import Random
 from types import SimpleNamespace
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 from hypothesis import given
@@ -276,6 +278,28 @@ def test_by_default_half_of_the_free_memory_is_for_texts(monkeypatch: pytest.Mon
         assert engine.limits.cache_bytes == 2_500_000
     with endless_engine(512, cache_bytes=7) as engine:
         assert engine.limits.cache_bytes == 7
+
+
+@pytest.mark.parametrize(("own", "level"), [(None, "INFO"), (3_000_001, "WARNING")])
+def test_a_second_engine_on_a_device_says_what_memory_is_left(
+    own: int | None, level: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("marith.engine.engine.free_memory", lambda device: 5_000_000)
+    monkeypatch.setattr("marith.engine.engine._engines", WeakSet())
+    options = {} if own is None else {"cache_bytes": own}
+    with caplog.at_level(logging.INFO), endless_engine(512, cache_bytes=2_000_000):
+        assert "engines are loaded" not in caplog.text
+        with endless_engine(512, **options):
+            pass
+        with endless_engine(512, **options):
+            pass  # the engine before it is closed, and counts no more
+    said = [one for one in caplog.records if "engines are loaded" in one.msg]
+    takes = "2.5 MB" if own is None else "3 MB"
+    assert {one.levelname for one in said} == {level}
+    assert [one.getMessage() for one in said] == [
+        f"2 engines are loaded on cpu: of 5 MB of free memory, the caches of the earlier engines "
+        f"leave 3 MB, and this engine's caches may take {takes}: set cache_bytes for each of them"
+    ] * 2
 
 
 def test_a_request_that_waits_for_memory_may_be_cancelled() -> None:
