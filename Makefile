@@ -61,7 +61,7 @@ evidence: .venv/installed  ## run statistical tests and the stress test (3 hours
 	OMP_NUM_THREADS=1 $(BIN)/pytest $(WORKERS) tests/evidence
 	OMP_NUM_THREADS=1 MARITH_PROFILE=evidence $(BIN)/pytest $(WORKERS) --timeout 3000
 	OMP_NUM_THREADS=1 $(BIN)/python tests/formula_fuzzer.py 100000
-	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/stress.py --scorings 100000
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python tests/stress.py --scorings 100000 --minutes 30
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m support.hostile_formulas
 
 # A quarter of an hour on a quiet machine: what is tested on small models, on two real ones, which

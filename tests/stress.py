@@ -1,26 +1,30 @@
-"""Everything at once on one engine: `python tests/stress.py --scorings 10000 --threads 32`.
+"""Everything at once on one engine: `python tests/stress.py --scorings 10000 --minutes 30`.
 
 Scores that are cancelled, waited for in tasks, and called back by what asks, raises and exits;
 threads that generate, stream and leave; children that are forked meanwhile. Some texts have banned
 words or a grammar, some prompts thousands of tokens, of which the memory for keys and values holds
-a few, so that requests wait and what is kept is evicted. Each text has to be the one that was made
-alone, and nothing may be held in the end.
+a few, so that requests wait, and what is kept is evicted. Requests are paused. Each text has to be
+the one that was made alone, nothing may be held in the end, and the process may not grow.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import random
+import statistics
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import psutil
 from support.forked_children import fork, result_of
+from support.pauses import pausing, seldom
 
 import marith
 from marith import Ban, Engine, Grammar, Request, Sampling, Stop
@@ -42,12 +46,13 @@ def _request(i: int) -> Request:
     if i >= SHORT:  # a prefix in common, and an end of its own
         shared = random.Random(i % 3).choices("abcdefghij", k=LONGEST)
         letters = [*shared[: draw.randint(100, LONGEST - 23)], *letters]
+    long = i % 3 == 1  # a text that outgrows what is counted when it begins
     return Request(
         " ".join(letters),
         FORMULAS[i % 4],
         TERMS,
         Sampling(seed=i, temperature=0.9),
-        Stop(4 + i % 20),
+        Stop(150, min_tokens=150) if long else Stop(4 + i % 20),
         grammar=Grammar.regex("[a-h]{5,60}") if i % 5 == 3 else None,
         ban=Ban(("b", "d")) if i % 7 == 2 else None,
     )
@@ -68,6 +73,8 @@ class Stress:
     scores: list[list[float]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
+    resident: list[int] = field(default_factory=list)
+    until: float = 0.0
     ended: bool = False
 
     def alone(self, kinds: int) -> None:
@@ -104,8 +111,15 @@ class Stress:
         draw = random.Random(seed)
         while not self.ended:
             i = draw.randrange(len(self.texts))
-            ticket = self.engine.submit(_request(i))
-            way = draw.choice(("whole", "whole", "stream", "leave", "forget"))
+            way = draw.choice(("whole", "whole", "stream", "leave", "forget", "late"))
+            timeout = 1e-3 + draw.random() * 0.2 if way == "late" else None
+            try:
+                ticket = self.engine.submit(replace(_request(i), timeout=timeout))
+                if way == "late":
+                    self.text(i, ticket.result(SECONDS).text)
+            except marith.DeadlineExceeded:
+                self.done["late texts"] += 1
+                continue
             if way == "whole":
                 self.text(i, ticket.result(SECONDS).text)
             elif way == "stream":
@@ -119,7 +133,9 @@ class Stress:
         """Scores, each with a fate of its own."""
         draw = random.Random(seed)
         pending: list[tuple[int, Future[Any]]] = []
-        for _ in range(count):
+        for asked in itertools.count():
+            if asked >= count and time.monotonic() >= self.until:
+                break
             i, fate = draw.randrange(len(self.scores)), draw.choice(FATES)
             assert limit.acquire(timeout=SECONDS)
             if fate == "late":
@@ -176,6 +192,19 @@ class Stress:
     def _take(self, i: int, future: Future[Any]) -> None:
         self.score(i, future.result(SECONDS).logprobs)
 
+    def measure(self) -> None:
+        """Measure the process every second until all scores are asked."""
+        while not self.ended:
+            self.resident.append(int(psutil.Process().memory_info().rss))
+            time.sleep(1)
+
+    def level(self) -> None:
+        """In the last quarter the process is as large as in the second."""
+        quarter = len(self.resident) // 4
+        second, last = self.resident[quarter : 2 * quarter], self.resident[-quarter:]
+        if quarter >= 30 and statistics.median(last) > 1.05 * statistics.median(second):
+            self.wrong.append(f"the process grows: {second} to {last} bytes")
+
     def idle(self) -> None:
         """In the end the engine serves, and nothing is held."""
         end = time.monotonic() + 20
@@ -183,6 +212,7 @@ class Stress:
             time.sleep(0.01)
         held = lanes_in_use(self.engine)
         status = self.engine.status()
+        self.done["pauses"] = status.paused
         if self.engine.closed or not status.idle or held or status.repeated:
             self.wrong.append(f"closed {self.engine.closed}, {held} lanes held, {status}")
         self.text(0, self.engine.submit(_request(0)).result(SECONDS).text)
@@ -196,7 +226,13 @@ def _exit(_: object) -> None:
     raise SystemExit(1)
 
 
-def run(scorings: int, threads: int, children: int, kinds: int = 32) -> Stress:
+def run(
+    scorings: int,
+    threads: int,
+    children: int,
+    kinds: int = 32,
+    minutes: float = 0.0,
+) -> Stress:
     """All of it; what went wrong is in the result."""
 
     def loaded(**limits: int) -> Engine:
@@ -206,8 +242,9 @@ def run(scorings: int, threads: int, children: int, kinds: int = 32) -> Stress:
     with loaded() as engine:
         alone = Stress(engine)
         alone.alone(kinds)
-    with loaded(cache_bytes=CACHE_BYTES) as engine:
-        stress = Stress(engine, alone.texts, alone.scores)
+    with loaded(cache_bytes=CACHE_BYTES) as engine, pausing(engine, seldom(1)):
+        until = time.monotonic() + 60 * minutes
+        stress = Stress(engine, alone.texts, alone.scores, until=until)
         limit, askers = threading.Semaphore(AT_ONCE), 4
         callers = [
             threading.Thread(target=stress.guarded(stress.generate), args=[i])
@@ -217,7 +254,8 @@ def run(scorings: int, threads: int, children: int, kinds: int = 32) -> Stress:
             threading.Thread(target=stress.guarded(stress.ask), args=[i, scorings // askers, limit])
             for i in range(askers)
         ]
-        for thread in [*callers, *asking]:
+        measuring = threading.Thread(target=stress.guarded(stress.measure))
+        for thread in [*callers, *asking, measuring]:
             thread.start()
         for _ in range(children):
             stress.guarded(stress.child)()
@@ -226,9 +264,10 @@ def run(scorings: int, threads: int, children: int, kinds: int = 32) -> Stress:
         for thread in asking:
             thread.join()
         stress.ended = True
-        for thread in callers:
+        for thread in [*callers, measuring]:
             thread.join()
         stress.idle()
+        stress.level()
     return stress
 
 
@@ -237,9 +276,13 @@ if __name__ == "__main__":
     parser.add_argument("--scorings", type=int, default=10_000)
     parser.add_argument("--threads", type=int, default=32)
     parser.add_argument("--children", type=int, default=200)
+    parser.add_argument("--minutes", type=float, default=0.0, help="at least")
     asked = parser.parse_args()
     begun = time.monotonic()
-    out = run(asked.scorings, asked.threads, asked.children)
+    out = run(asked.scorings, asked.threads, asked.children, minutes=asked.minutes)
     print(f"{time.monotonic() - begun:.0f} s", dict(out.done))
+    print(
+        "MB of the process:", [size >> 20 for size in out.resident[:: 1 + len(out.resident) // 20]]
+    )
     print("\n".join(out.wrong[:20]) or "nothing wrong")
     raise SystemExit(bool(out.wrong))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import torch
@@ -36,8 +37,16 @@ def scripts(running: int = 4, steps: int = 24) -> st.SearchStrategy[list[Pause]]
     return st.lists(st.builds(Pause, which, st.booleans(), st.booleans()), max_size=steps)
 
 
+def seldom(seed: int, running: int = 32) -> Iterator[Pause]:
+    """Yield pauses without end: one step in twenty pauses some of the running requests."""
+    draw = Random(seed)
+    while True:
+        which = draw.sample(range(running), 3) if draw.random() < 0.05 else ()
+        yield Pause(frozenset(which), drops=draw.random() < 0.02, holds=draw.random() < 0.3)
+
+
 @contextmanager
-def pausing(engine: Engine, script: Sequence[Pause]) -> Iterator[None]:
+def pausing(engine: Engine, script: Iterable[Pause]) -> Iterator[None]:
     """Follow a script from the first step at which a request runs, and check what is counted."""
     admission: Any = engine._loop.admission
     plain, steps = admission.admit, iter(script)

@@ -16,5 +16,7 @@ def test_scores_texts_and_children_at_once_are_right_and_leave_nothing(
     with caplog.at_level(logging.CRITICAL):  # callbacks that fail are logged, each with a traceback
         out = stress.run(scorings=160, threads=8, children=2, kinds=12)
     assert out.wrong == []
-    assert min(out.done[each] for each in ("texts", "scores", "asks", "cancel", "exits")) > 0
+    assert (
+        min(out.done[each] for each in ("texts", "scores", "asks", "cancel", "exits", "pauses")) > 0
+    )
     assert out.done["children"] >= 1
