@@ -29,9 +29,13 @@ def spaced_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<start>", eos_token="<end>")
 
 
-def scorer_of(model: Any, tokenizer: Any, context: int = 128) -> ClassifierScorer:
+def scorer_of(
+    model: Any, tokenizer: Any, context: int = 128, max_batched_tokens: int | None = None
+) -> ClassifierScorer:
     checkpoint = Checkpoint("judge", model, Vocabulary(tokenizer, 64), context)
-    return ClassifierScorer(checkpoint, Vocabulary(spaced_tokenizer(), 28))
+    return ClassifierScorer(
+        checkpoint, Vocabulary(spaced_tokenizer(), 28), max_batched_tokens=max_batched_tokens
+    )
 
 
 @cache

@@ -72,8 +72,8 @@ class Engine(Entrypoints, TokenCalls):
             free = free_memory(device_of(base))
             limits = limits.with_memory(free)
             require_lanes(base, limits.max_lanes)
-            byte_limits = limits.cache_bytes or 0, limits.loaded_bytes
-            registry = self._loaded = workers.run_in_thread(lambda: Registry(base, *byte_limits))
+            of_models = limits.cache_bytes or 0, limits.loaded_bytes, limits.max_batched_tokens
+            registry = self._loaded = workers.run_in_thread(lambda: Registry(base, *of_models))
         self.answers = AnswerGrammars(base.vocabulary)
         self._loop = EngineLoop(limits, registry.bytes_left, base.threads, device_of(base))
         # When nobody holds the engine any more, its thread must end.
@@ -94,6 +94,7 @@ class Engine(Entrypoints, TokenCalls):
         max_queue: int = _DEFAULT.max_queue,
         cache_bytes: int | None = _DEFAULT.cache_bytes,
         loaded_bytes: int = _DEFAULT.loaded_bytes,
+        max_batched_tokens: int | None = _DEFAULT.max_batched_tokens,
         context_length: int | None = None,
         revision: str | None = None,
         backend: str | None = None,
@@ -115,7 +116,7 @@ class Engine(Entrypoints, TokenCalls):
         placement = Placement(
             device, dtype, revision, context_length, backend, _by_device(max_memory)
         )
-        limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
+        limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes, max_batched_tokens)
         with loading:
             base = workers.run_in_thread(lambda: loader.base_model(model, tokenizer, placement))
             return cls(base, limits)
@@ -132,6 +133,7 @@ class Engine(Entrypoints, TokenCalls):
         max_queue: int = _DEFAULT.max_queue,
         cache_bytes: int | None = _DEFAULT.cache_bytes,
         loaded_bytes: int = _DEFAULT.loaded_bytes,
+        max_batched_tokens: int | None = _DEFAULT.max_batched_tokens,
         context_length: int | None = None,
         revision: str | None = None,
         backend: str | None = None,
@@ -139,7 +141,7 @@ class Engine(Entrypoints, TokenCalls):
     ) -> Engine:
         """Return the engine that this process shares for these options. The first call loads it."""
         where = _placement(device, dtype, revision, context_length, backend, _by_device(max_memory))
-        limits = _limits(max_lanes, max_queue, cache_bytes, loaded_bytes)
+        limits = _limits(max_lanes, max_queue, cache_bytes, loaded_bytes, max_batched_tokens)
         key = locate(model), where, limits
         # The lock is not taken here: a caller that asks for a loaded engine must not wait while
         # another engine is loaded.

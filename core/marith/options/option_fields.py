@@ -101,6 +101,8 @@ class OptionFields(BaseModel):
     """Bytes for the KV cache of running requests. None: half of the free memory."""
     loaded_bytes: int = LOADED_BYTES
     """The most bytes of further checkpoints, adapters and n-grams that stay loaded while unused."""
+    max_batched_tokens: int | None = None
+    """The most tokens of prompts that a model reads at once. None: 8192; on a CPU 256."""
     context_length: int | None = None
     """The maximum number of tokens that the model reads. Default: from its checkpoint."""
     revision: str | None = None

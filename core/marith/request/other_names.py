@@ -56,6 +56,9 @@ _OF_ENGINES: Mapping[str, tuple[str, ...]] = {
     "max_queue": (),
     "cache_bytes": ("gpu_memory_utilization", "kv_cache_memory_bytes"),
     "loaded_bytes": (),
+    "max_batched_tokens": (
+        "max_num_batched_tokens", "n_batch", "chunked_prefill_size", "max_prefill_tokens",
+    ),
     "context_length": (
         "max_model_len", "max_seq_len", "n_ctx", "num_ctx", "context_window", "context_size",
         "max_seq_length", "max_context_length",
@@ -100,8 +103,7 @@ _SENTENCES: Mapping[str, str] = {
     **dict.fromkeys(("messages", "prompts", "inputs"), _PROMPT),
     **dict.fromkeys(("model_kwargs", "generate_kwargs", "pipeline_kwargs"), _BY_NAME),
     **dict.fromkeys(("hf_token", "use_auth_token", "cache_dir", "local_files_only"), _HUB),
-    **dict.fromkeys(("max_num_batched_tokens", "max_batch_size"), _BATCHES),
-    **dict.fromkeys(("n_batch", "batch_size"), _BATCHES),
+    **dict.fromkeys(("max_batch_size", "batch_size"), _BATCHES),
     **dict.fromkeys(("enforce_eager", "attn_implementation", "flash_attn", "use_cache"), _CHOSEN),
     "enable_prefix_caching": "marith always caches prefixes",
     "streaming": "call stream or astream",

@@ -12,7 +12,7 @@ from marith.request.limits import CACHE_BYTES
 from marith.scoring.cpu_threads import computing_with
 from marith.scoring.notices import note_neighbors, warn
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
+from marith.scoring.passes.chunked_prefill import PrefillLimits
 from marith.scoring.passes.layer_masks import LayerMasks, layer_count, unread_kinds
 from marith.scoring.passes.llama_cpp.llama_cpp_runner import LlamaCppRunner
 from marith.scoring.passes.passes import CACHES, ModelPasses, Runner
@@ -27,13 +27,18 @@ from marith.scoring.passes.states.state_runner import StateRunner
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.layout.packing import results_vary
 from marith.scoring.weights.llama_cpp.ggml import GGMLModel
+from marith.scoring.weights.shared_weights import nbytes, weights
 
 Cached: TypeAlias = CachedRunner | StateRunner
 Maker: TypeAlias = Callable[[ModelPasses], Cached]
 _log = logging.getLogger(__name__)
 
 
-def runner_of(checkpoint: Checkpoint, cache_bytes: int = CACHE_BYTES) -> Runner:
+def runner_of(
+    checkpoint: Checkpoint,
+    cache_bytes: int = CACHE_BYTES,
+    max_batched_tokens: int | None = None,
+) -> Runner:
     """Return the runner of a checkpoint's language model (see `start_runner`)."""
     with computing_with(checkpoint.threads):
         return start_runner(
@@ -43,6 +48,7 @@ def runner_of(checkpoint: Checkpoint, cache_bytes: int = CACHE_BYTES) -> Runner:
             cache_bytes,
             name=checkpoint.name,
             holes=checkpoint.vocabulary.holes,
+            max_batched_tokens=max_batched_tokens,
         )
 
 
@@ -54,23 +60,27 @@ def start_runner(
     capture: bool | None = None,
     name: str = "",
     holes: Sequence[int] = (),
+    max_batched_tokens: int | None = None,
 ) -> Runner:
     """Return the runner of a model, after comparing its cached passes with uncached ones.
 
     A model without exact cached passes gets a plain runner, and a warning with its `name`. If
     `capture` is True, passes over single tokens run at fixed shapes, on a GPU as CUDA graphs; None
     means True for a model on one GPU. `holes` are numbers below `vocab` that are not tokens; their
-    probability is 0. Raises ModelError for a model that is not causal.
+    probability is 0. A call reads at most `max_batched_tokens` tokens of long texts; None means the
+    number that suits the device. Raises ModelError for a model that is not causal.
     """
     if isinstance(model, GGMLModel):
         note_neighbors(f"{name!r} in llama.cpp")
-        return LlamaCppRunner(model, vocab, cache_bytes, name, holes)
+        return LlamaCppRunner(model, vocab, cache_bytes, name, holes, max_batched_tokens)
     started = time.monotonic()
     passes = ModelPasses(model, vocab, name, holes)
     # A model that is spread over devices cannot be captured as one graph.
     on_gpu = passes.device.type == "cuda" and not getattr(model, "hf_device_map", None)
     captures = on_gpu if capture is None else capture
-    runner = _compared(passes, context_length, cache_bytes, captures)
+    accelerated = passes.device.type != "cpu"
+    prefill = PrefillLimits.of_device(accelerated, nbytes(weights(model)), max_batched_tokens)
+    runner = _compared(passes, context_length, cache_bytes, captures, prefill)
     if captures and isinstance(runner, CachedRunner) and isinstance(runner.lanes, RectangleLanes):
         runner.captured = Captured(passes.model, runner.lanes.cache, runner.lanes.masks)
         if reason := compare(runner, passes):
@@ -96,11 +106,15 @@ def _note_neighbors(runner: Runner, passes: ModelPasses) -> None:
 
 
 def _compared(
-    passes: ModelPasses, context_length: int, cache_bytes: int, captures: bool
+    passes: ModelPasses,
+    context_length: int,
+    cache_bytes: int,
+    captures: bool,
+    prefill: PrefillLimits,
 ) -> Cached | PlainRunner:
     """Return the first exact runner: the usual one, one that reads text by text, or a plain one."""
-    usual = partial(_usual, context_length, cache_bytes, captures)
-    text_by_text = partial(StateRunner, most_bytes=cache_bytes, joins=False)
+    usual = partial(_usual, context_length, cache_bytes, captures, prefill)
+    text_by_text = partial(StateRunner, most_bytes=cache_bytes, joins=False, at_once=prefill.alone)
     reasons: list[str] = []
     for make in (usual, text_by_text):
         try:
@@ -132,19 +146,24 @@ def _differ(runner: Cached, passes: ModelPasses, make: Maker, model: Any, extra:
     return compare(runner, passes, extra)
 
 
-def _usual(context_length: int, cache_bytes: int, captures: bool, passes: ModelPasses) -> Cached:
+def _usual(
+    context_length: int,
+    cache_bytes: int,
+    captures: bool,
+    prefill: PrefillLimits,
+    passes: ModelPasses,
+) -> Cached:
     """Return the runner that a model's configuration and class suggest."""
     model = passes.model
     if unread_kinds(model):
-        return StateRunner(passes, cache_bytes)
+        return StateRunner(passes, cache_bytes, at_once=prefill.alone)
     masks = LayerMasks.of_model(model)
-    limit = SMALL_CHUNK if passes.device.type == "cpu" else None
     # Captured passes need the fixed addresses of a rectangle.
     if passes.device.type == "cpu" and not captures and _hands_keys_on(model):
-        segments = SegmentLanes(model, masks, cache_bytes, context_length)
-        return CachedRunner(passes.read_by(by_segments(model)), segments, limit)
+        segments = SegmentLanes(model, masks, cache_bytes, context_length, prefill.alone)
+        return CachedRunner(passes.read_by(by_segments(model)), segments, prefill)
     rows = RectangleLanes(KVCache(layer_count(model)), cache_bytes, masks, model.device)
-    return CachedRunner(passes, rows, limit)
+    return CachedRunner(passes, rows, prefill)
 
 
 def _hands_keys_on(model: Any) -> bool:

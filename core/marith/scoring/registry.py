@@ -47,7 +47,7 @@ class Registry:
     in use. After that, the most recently used stay while they take at most `loaded_bytes` together.
     Files that have changed are loaded again for the next request that begins. Cached prefixes of
     finished texts stay while the caches of all checkpoints, including texts in use, take at most
-    `cache_bytes`.
+    `cache_bytes`. One call of a model reads at most `max_batched_tokens` tokens of prompts.
 
     Changes state. One thread at a time may ask for a scorer that is not loaded, and one thread runs
     all loaded scorers.
@@ -58,10 +58,12 @@ class Registry:
         base: Checkpoint,
         cache_bytes: int = CACHE_BYTES,
         loaded_bytes: int = LOADED_BYTES,
+        max_batched_tokens: int | None = None,
     ) -> None:
         # This check comes first, because `base` may not be a checkpoint.
         device_of(base)
         self._recent = WeightedLRU(loaded_bytes)
+        self._max_batched_tokens = max_batched_tokens
         self.device = composing_device(base.device)
         self.base = self._scorer_of(base, cache_bytes)
         self.cache_limit = CacheLimit(cache_bytes)
@@ -171,7 +173,8 @@ class Registry:
         return self._scorer_of(checkpoint, self.cache_limit.most_bytes)
 
     def _scorer_of(self, checkpoint: Checkpoint, cache_bytes: int) -> PromptedScorer:
-        runner, answers = runner_of(checkpoint, cache_bytes), self._device_of_answers(checkpoint)
+        runner = runner_of(checkpoint, cache_bytes, self._max_batched_tokens)
+        answers = self._device_of_answers(checkpoint)
         return PromptedScorer(checkpoint, runner, self._recent, answers)
 
     def _require_equal(self, term: Term, name: str, vocabulary: Vocabulary) -> None:
@@ -190,7 +193,9 @@ class Registry:
             if isinstance(scorer, ClassifierScorer) and scorer.checkpoint is checkpoint:
                 return scorer
         limit, answers = self.cache_limit.most_bytes, self._device_of_answers(checkpoint)
-        return ClassifierScorer(checkpoint, self.vocabulary, limit, answers)
+        return ClassifierScorer(
+            checkpoint, self.vocabulary, limit, answers, self._max_batched_tokens
+        )
 
     def _device_of_answers(self, checkpoint: Checkpoint) -> torch.device | None:
         """Return the device to which answers are copied; None if they are on it already."""

@@ -90,7 +90,14 @@ def test_a_model_that_was_trained_after_loading_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "limits", [{"max_queue": -1}, {"cache_bytes": 1.5}, {"max_lanes": 0}, {"max_queue": True}]
+    "limits",
+    [
+        {"max_queue": -1},
+        {"cache_bytes": 1.5},
+        {"max_lanes": 0},
+        {"max_queue": True},
+        {"max_batched_tokens": 0},
+    ],
 )
 def test_limits_are_whole_numbers(limits: dict[str, int]) -> None:
     with pytest.raises(marith.RequestError, match=next(iter(limits))):

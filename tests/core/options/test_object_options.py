@@ -95,7 +95,13 @@ def test_options_that_an_engine_decides_are_refused_beside_it(engine: marith.Eng
 
 
 def test_the_limits_are_those_of_the_engine() -> None:
-    limits = {"max_lanes": 8, "max_queue": 9, "cache_bytes": 10**6, "loaded_bytes": 0}
+    limits = {
+        "max_lanes": 8,
+        "max_queue": 9,
+        "cache_bytes": 10**6,
+        "loaded_bytes": 0,
+        "max_batched_tokens": 99,
+    }
     model, tokenizer = tiny_model(), tiny_tokenizer()
     with marith.Engine.load(model, tokenizer=tokenizer, **limits) as engine:
         for given in ({}, limits, dict.fromkeys(limits)):

@@ -15,6 +15,7 @@ from marith.scoring.lane_text import LaneText
 from marith.scoring.notices import warn
 from marith.scoring.passes.chunked_prefill import (
     FREE_TOKENS,
+    PrefillLimits,
     Unread,
     choose,
     group_by_width,
@@ -30,6 +31,8 @@ from marith.scoring.passes.lanes import (
 )
 from marith.scoring.passes.passes import Passes, Runner
 from marith.scoring.passes.questions import Answer, Span, break_off
+
+_ON_A_CPU = PrefillLimits()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,19 +61,17 @@ class CachedRunner(Runner):
     The cache changes the cost of an answer, never the answer: the tokens of a question are compared
     with the cached tokens, and the cached tokens after the first difference are dropped.
 
-    A call reads at most one chunk of long texts. If it also reads decoding texts, and there is a
-    `prefill_limit`, it reads at most max(`prefill_limit`, decoding texts) tokens of long texts, and
-    still at most one chunk. If `captured` is not None, passes over single tokens run at fixed
-    shapes, on a GPU as CUDA graphs.
+    `prefill` limits the tokens of long texts that a call reads. If `captured` is not None, passes
+    over single tokens run at fixed shapes, on a GPU as CUDA graphs.
     """
 
     plain = False
 
-    def __init__(self, passes: Passes, lanes: Lanes, prefill_limit: int | None = None) -> None:
+    def __init__(self, passes: Passes, lanes: Lanes, prefill: PrefillLimits = _ON_A_CPU) -> None:
         self.passes = passes
         self.lanes = lanes
         self.captured: CapturedPasses | None = None
-        self._prefill_limit = prefill_limit
+        self.prefill = prefill
         self._unfinished: dict[Hashable, Answer] = {}
 
     def memory(self, texts: Sequence[LaneText]) -> int:
@@ -90,8 +91,8 @@ class CachedRunner(Runner):
     def ask(self, questions: Sequence[Span]) -> list[Answer | None]:
         """Answer the questions that can be answered now, in as few passes as the lengths allow.
 
-        An answer is None while its long text is still being read. One call reads at most one chunk
-        of long texts, the shortest first, so that a decoding text waits for at most one chunk.
+        An answer is None while its long text is still being read. One call reads a limited number
+        of tokens of long texts, the shortest first, so that no decoding text waits for a long one.
         """
         lanes = self._lacking_one(questions)
         return self._read(questions) if lanes is None else self._read_one(questions, lanes)
@@ -135,10 +136,8 @@ class CachedRunner(Runner):
         work = [self._begin(question) for question in questions]
         self.lanes.make_room(max((item.length for item in work), default=0))
         going = sum(item.goes_on for item in work)
-        # Small chunks keep the steps of decoding texts short; the steps of many texts are long
-        # anyway.
-        limit = max(self._prefill_limit, going) if going and self._prefill_limit else None
-        chosen = choose(work, self.lanes, self.captured is not None, limit)
+        most = self.prefill.beside_texts(going)
+        chosen = choose(work, self.lanes, most, self.captured is not None)
         for groups in self._passes_over(chosen):
             self._forward(groups)
         for item in work:

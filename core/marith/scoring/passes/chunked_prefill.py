@@ -8,16 +8,46 @@ from typing import TypeVar
 
 from marith.scoring.passes.lanes import SHORT_PREFIX, Lane, Lanes, common
 
-# One call reads at most this number of tokens of long texts, because other texts wait for its end.
+# On a CPU, one call reads at most this number of tokens of long texts, because other texts wait for
+# its end. A pass over a text with states ends at multiples of this number, on every device.
 CHUNK = 256
 # This is the limit on a CPU while other texts are decoding.
 SMALL_CHUNK = 64
+# An accelerator needs thousands of tokens in one pass to compute as fast as it can.
+ACCELERATOR_CHUNK = 8192
+# While other texts are decoding, an accelerator reads the first number of tokens of a model whose
+# weights have the second number of bytes. A smaller model reads more tokens in the same time.
+ACCELERATOR_SMALL_CHUNK, _BYTES = 2048, 14 * 10**9
 # A text with at most this number of unread tokens is read completely, in addition to the chunk.
 FEW_TOKENS = 16
 # A pass over this number of tokens costs about as much as a pass over one token.
 FREE_TOKENS = 32
 
 Anything = TypeVar("Anything")
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillLimits:
+    """The most tokens of long texts that one call reads: `alone`, or `beside` decoding texts."""
+
+    alone: int = CHUNK
+    beside: int = SMALL_CHUNK
+
+    @classmethod
+    def of_device(cls, accelerated: bool, nbytes: int, alone: int | None = None) -> PrefillLimits:
+        """Return the limits of a model with `nbytes` of weights on an accelerator or a CPU.
+
+        `alone` replaces the limit of the device, and `beside` is never larger.
+        """
+        beside = ACCELERATOR_SMALL_CHUNK * _BYTES // max(1, nbytes) if accelerated else SMALL_CHUNK
+        alone = alone or (ACCELERATOR_CHUNK if accelerated else CHUNK)
+        return cls(alone, min(alone, max(1, beside)))
+
+    def beside_texts(self, going: int) -> int:
+        """Return the limit of a call in which `going` texts decode."""
+        # Small chunks keep the steps of decoding texts short; the steps of many texts are long
+        # anyway.
+        return min(self.alone, max(self.beside, going)) if going else self.alone
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,14 +99,12 @@ class Unread:
 Item = TypeVar("Item", bound=Unread)
 
 
-def choose(
-    work: Sequence[Item], lanes: Lanes, front: bool = False, limit: int | None = None
-) -> list[Item]:
+def choose(work: Sequence[Item], lanes: Lanes, most: int, front: bool = False) -> list[Item]:
     """Return the texts that the next pass reads, and set `give` of each to a number of tokens.
 
     All texts that lack few tokens are read. Their lanes are moved next to each other, and with
-    `front` to the first rows. The other texts, the long ones, share one chunk, or `limit` tokens if
-    that is less. Long texts that get no share wait.
+    `front` to the first rows. The other texts, the long ones, share `most` tokens. Long texts that
+    get no share wait.
     """
     near, far = [], []
     for item in work:
@@ -87,7 +115,7 @@ def choose(
         else:
             far.append(item)
     lanes.settle([item.lane for item in near], front)
-    return [*near, *_pieces(far, lanes, min(CHUNK, limit or CHUNK))] if far else near
+    return [*near, *_pieces(far, lanes, most)] if far else near
 
 
 def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:

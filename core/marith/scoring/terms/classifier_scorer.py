@@ -15,6 +15,7 @@ from marith.request.limits import CACHE_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.lane_text import LaneText
 from marith.scoring.notices import warn
+from marith.scoring.passes.chunked_prefill import PrefillLimits
 from marith.scoring.passes.questions import Answer, RequestLane, Span
 from marith.scoring.prompting.templates import to_plain_text
 from marith.scoring.prompting.tokenizer import Vocabulary
@@ -50,6 +51,7 @@ class ClassifierScorer(WithoutContext):
         vocabulary: Vocabulary,
         cache_bytes: int = CACHE_BYTES,
         answers: torch.device | None = None,
+        max_batched_tokens: int | None = None,
     ) -> None:
         # This is None if answers stay on the device that computes them.
         self._answers = answers
@@ -71,7 +73,11 @@ class ClassifierScorer(WithoutContext):
             with raising_model_error(f"the classifier {self.name!r} cannot classify a text"):
                 self._whole.classify([Case(None, self._tokens(("a",)))])
             self._whole.passes = 0
-            self.runner = _start_runner(self._whole, self.name, self._context_length, cache_bytes)
+            accelerated = checkpoint.device.type != "cpu"
+            limits = PrefillLimits.of_device(accelerated, self.nbytes, max_batched_tokens)
+            self.runner = _start_runner(
+                self._whole, self.name, self._context_length, cache_bytes, limits.alone
+            )
 
     @property
     def passes(self) -> int:
@@ -246,7 +252,7 @@ def _usable_context(checkpoint: Checkpoint) -> int:
 
 
 def _start_runner(
-    whole: WholeTextRunner, name: str, context_length: int, cache_bytes: int
+    whole: WholeTextRunner, name: str, context_length: int, cache_bytes: int, at_once: int
 ) -> TreeRunner | WholeTextRunner:
     """Return the runner of prefix trees if the model reads from left to right.
 
@@ -255,7 +261,7 @@ def _start_runner(
     if not isinstance(getattr(whole.model, "score", None), nn.Linear):
         return whole
     try:
-        return TreeRunner(whole.model, whole.padding, context_length, cache_bytes)
+        return TreeRunner(whole.model, whole.padding, context_length, cache_bytes, at_once=at_once)
     except ModelError as error:
         warn(f"the classifier {name!r} runs without a cache, which is slower: {error}")
         return whole

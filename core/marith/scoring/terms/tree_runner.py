@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from marith.errors import ModelError
 from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.lane_text import LaneText
-from marith.scoring.passes.chunked_prefill import Unread, choose, group_by_width
+from marith.scoring.passes.chunked_prefill import CHUNK, Unread, choose, group_by_width
 from marith.scoring.passes.layer_masks import LayerMasks, unread_kinds
 from marith.scoring.passes.passes import cache_argument
 from marith.scoring.passes.probe import SHORT, distance, tolerance, why_inexact
@@ -74,9 +74,9 @@ class _Row:
 class TreeRunner:
     """A runner that classifies the texts of a lane as a prefix tree, and caches the tree's root.
 
-    The cache changes the cost of an answer, never the answer. One call reads at most one chunk of
-    all long root texts together, the shortest text first. If `probes` is True, construction raises
-    ModelError for a model whose cached logits differ from its uncached logits.
+    The cache changes the cost of an answer, never the answer. One call reads at most `at_once`
+    tokens of all long root texts together, the shortest text first. If `probes` is True,
+    construction raises ModelError for a model whose cached logits differ from its uncached logits.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class TreeRunner:
         context_length: int,
         most_bytes: int,
         probes: bool = True,
+        at_once: int = CHUNK,
     ) -> None:
         self.model = model
         self.passes = 0
@@ -95,9 +96,11 @@ class TreeRunner:
         self._masks = LayerMasks.of_model(model)
         self.lanes = RectangleLanes(self._cache, most_bytes, self._masks, model.device)
         self._unfinished: dict[Hashable, set[int]] = {}
+        # The probe reads each of its texts in one call.
+        self._at_once = CHUNK
         if probes and (reason := self._why_whole(context_length)):
             raise ModelError(reason)
-        self.passes = 0
+        self.passes, self._at_once = 0, at_once
 
     def memory(self, texts: Sequence[LaneText]) -> int:
         """Return an upper bound on the bytes of keys and values of these root texts and trees."""
@@ -117,7 +120,7 @@ class TreeRunner:
         work = [self._begin(case) for case in cases]
         longest = [w.length + max(len(b.tokens) for b in w.trees) for w in work]
         self.lanes.make_room(max(longest, default=0))
-        chosen = choose(work, self.lanes)
+        chosen = choose(work, self.lanes, self._at_once)
         rounds = max((len(item.trees) for item in chosen), default=0)
         for turn in range(rounds):
             rows = [row for item in chosen for row in _rows(item, turn)]

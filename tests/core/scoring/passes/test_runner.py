@@ -61,10 +61,10 @@ def test_texts_longer_than_a_chunk_are_answered_as_without_a_cache(
     family: str, script: list[Round], sizes: tuple[int, int, int, int]
 ) -> None:
     model = cached_model(family)
-    runner = runner_of(model)
+    runner = start_runner(model, VOCAB, CONTEXT, max_batched_tokens=sizes[0])
     with pytest.MonkeyPatch.context() as patch:
         for name, size in zip(
-            ("CHUNK", "FEW_TOKENS", "FREE_TOKENS", "SHORT_PREFIX"), sizes, strict=True
+            ("FEW_TOKENS", "FREE_TOKENS", "SHORT_PREFIX"), sizes[1:], strict=True
         ):
             patch.setattr(chunked_prefill, name, size)
         patch.setattr(lanes_module, "SHORT_PREFIX", sizes[3])

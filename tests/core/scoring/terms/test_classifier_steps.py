@@ -21,7 +21,6 @@ from transformers import GPTNeoConfig, GPTNeoForSequenceClassification
 
 from marith.formula.tree.terms import Classifier
 from marith.request.prompt import Prompt
-from marith.scoring.passes import chunked_prefill
 from marith.scoring.passes.questions import Answer, Span
 from marith.scoring.terms.classifier_scorer import ClassifierScorer
 from marith.scoring.terms.tree_runner import TreeRunner
@@ -74,33 +73,34 @@ turns = st.lists(
     max_size=4,
 )
 SCORERS: dict[str, Any] = {
-    "whole words": lambda: scorer_of(tiny_classifier(), tiny_tokenizer()),
-    "pairs of letters": lambda: scorer_of(tiny_classifier(90), pairing_tokenizer()),
-    "short context": lambda: scorer_of(tiny_classifier(), tiny_tokenizer(), CONTEXT),
-    "pairs in a short context": lambda: scorer_of(tiny_classifier(90), pairing_tokenizer(), 19),
+    "whole words": (tiny_classifier, tiny_tokenizer, 128),
+    "pairs of letters": (lambda: tiny_classifier(90), pairing_tokenizer, 128),
+    "short context": (tiny_classifier, tiny_tokenizer, CONTEXT),
+    "pairs in a short context": (lambda: tiny_classifier(90), pairing_tokenizer, 19),
 }
 
 
-@pytest.mark.parametrize("chunk", [5, chunked_prefill.CHUNK])
+@pytest.mark.parametrize("at_once", [5, None])
 @pytest.mark.parametrize("name", SCORERS)
 @settings(max_examples=settings().max_examples // 4)  # of each scorer
 @given(turns=turns)
 @pytest.mark.filterwarnings("ignore:the classifier 'judge' reads the last")
 def test_any_sequence_of_questions_is_answered_as_by_whole_texts(
-    name: str, chunk: int, turns: list[dict[int, tuple[str, list[int], int, list[list[int]]]]]
+    name: str,
+    at_once: int | None,
+    turns: list[dict[int, tuple[str, list[int], int, list[list[int]]]]],
 ) -> None:
-    scorer: ClassifierScorer = SCORERS[name]()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunked_prefill, "CHUNK", chunk)
-        for turn in turns:
-            spans = [
-                span([*range(2, 2 + more % 20), *tokens, *[3] * (len(rows) - 1)], rows, reading,
-                     Classifier("m", label=lane % 2), lane)
-                for lane, (reading, tokens, more, rows) in turn.items()
-            ]  # fmt: skip
-            for one, answer in zip(spans, ask(scorer, spans), strict=True):
-                want = whole(scorer, one)
-                torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=CLOSE)
+    model, tokenizer, context = SCORERS[name]
+    scorer = scorer_of(model(), tokenizer(), context, at_once)
+    for turn in turns:
+        spans = [
+            span([*range(2, 2 + more % 20), *tokens, *[3] * (len(rows) - 1)], rows, reading,
+                 Classifier("m", label=lane % 2), lane)
+            for lane, (reading, tokens, more, rows) in turn.items()
+        ]  # fmt: skip
+        for one, answer in zip(spans, ask(scorer, spans), strict=True):
+            want = whole(scorer, one)
+            torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=CLOSE)
     for lane in range(3):
         scorer.release(lane)
     assert isinstance(scorer.runner, TreeRunner)
@@ -131,9 +131,8 @@ def test_two_labels_of_one_classifier_share_a_pass() -> None:
     torch.testing.assert_close(again.logprobs, whole(scorer, span([2, 3, 4], [[5]], "", other)))
 
 
-def test_a_long_prompt_is_read_while_others_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunked_prefill, "CHUNK", 32)
-    scorer = scorer_of(tiny_classifier(), tiny_tokenizer())
+def test_a_long_prompt_is_read_while_others_are_answered() -> None:
+    scorer = scorer_of(tiny_classifier(), tiny_tokenizer(), max_batched_tokens=32)
     reads = Classifier("m", label="yes", read_prompt=True)
     long = span([2], [[3, 4]], "a b c d e f g h " * 12, reads, "long")
     heard: list[bool] = []

@@ -46,8 +46,8 @@ def classifier(family: str = "llama") -> Any:
 
 
 @cache
-def judge_of(family: str) -> TreeRunner:
-    return TreeRunner(classifier(family), PADDING, CONTEXT, 2**20)
+def judge_of(family: str, at_once: int = chunked_prefill.CHUNK) -> TreeRunner:
+    return TreeRunner(classifier(family), PADDING, CONTEXT, 2**20, at_once=at_once)
 
 
 def alone(text: Text, family: str = "llama") -> Tensor:
@@ -126,11 +126,10 @@ def test_any_sequence_of_questions_is_answered_as_by_the_model_alone(
 def test_small_trees_and_chunks_give_the_same_answers(
     monkeypatch: pytest.MonkeyPatch, calls: list[tuple[dict[int, tuple[Text, ...]], set[int]]]
 ) -> None:
-    # The probe of a new runner asks once, and small chunks would need several calls.
-    runner = judge_of("llama")
+    runner = judge_of("llama", 5)
     monkeypatch.setattr(prefix_tree, "ROOM", 3)
     monkeypatch.setattr(tree_runner, "BATCH_TOKENS", 12)
-    for name, value in (("CHUNK", 5), ("FEW_TOKENS", 1), ("FREE_TOKENS", 2)):
+    for name, value in (("FEW_TOKENS", 1), ("FREE_TOKENS", 2)):
         monkeypatch.setattr(chunked_prefill, name, value)
     for asked, released in calls:
         agree(runner, [Case(lane, texts) for lane, texts in asked.items()])

@@ -16,7 +16,7 @@ from marith.errors import ModelError
 from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.cached_runner import CachedRunner
-from marith.scoring.passes.chunked_prefill import SMALL_CHUNK
+from marith.scoring.passes.chunked_prefill import PrefillLimits
 from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.llama_cpp.sequence_lanes import Aimed, SequenceBytes, SequenceLanes
 from marith.scoring.passes.passes import Passes, Runner
@@ -88,9 +88,17 @@ class LlamaCppRunner(Runner):
     plain = False
 
     def __init__(
-        self, model: GGMLModel, vocab: int, most_bytes: int, name: str, holes: Sequence[int]
+        self,
+        model: GGMLModel,
+        vocab: int,
+        most_bytes: int,
+        name: str,
+        holes: Sequence[int],
+        max_batched_tokens: int | None = None,
     ) -> None:
         self._model, self._most_bytes = model, most_bytes
+        accelerated, nbytes = model.accelerated, model.nbytes
+        self._prefill = PrefillLimits.of_device(accelerated, nbytes, max_batched_tokens)
         self.passes = SequencePasses(model, vocab, name, holes)
         self._limit: CacheLimit | None = None
         self._adapted: WeakKeyDictionary[Adapter, CachedRunner] = WeakKeyDictionary()
@@ -151,9 +159,8 @@ class LlamaCppRunner(Runner):
         return runner
 
     def _reading(self, context: GGMLContext) -> CachedRunner:
-        limit = None if self._model.accelerated else SMALL_CHUNK
         lanes = SequenceLanes(context, self._most_bytes, self._sequence_bytes)
-        runner = CachedRunner(self.passes, lanes, limit)
+        runner = CachedRunner(self.passes, lanes, self._prefill)
         if self._limit is not None:
             runner.join(self._limit)
         return runner

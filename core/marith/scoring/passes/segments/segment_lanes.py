@@ -39,18 +39,26 @@ class SegmentLanes(Lanes):
     keep the tokens that another text needs to continue the prompt.
 
     The lanes are for models on the CPU that compute attention by an attention function of
-    transformers: see `by_segments`.
+    transformers: see `by_segments`. One call reads at most `at_once` tokens of a long text.
     """
 
     most_idle = 256
     packs = True
 
-    def __init__(self, model: Any, masks: LayerMasks, most_bytes: int, context_length: int) -> None:
+    def __init__(
+        self,
+        model: Any,
+        masks: LayerMasks,
+        most_bytes: int,
+        context_length: int,
+        at_once: int = CHUNK,
+    ) -> None:
         super().__init__(most_bytes)
         widths = masks.by_layer(model)
         windowed = [width is not None for width in widths]
         self.cache: SegmentCache = SegmentCache(windowed, model.device, context_length)
         self._window = max((width for width in widths if width), default=None)
+        self._widest = most_held(self._window, at_once)
         self._masks = masks
         self._free: list[int] = []
         # This is the number of rows that were ever in use.
@@ -63,7 +71,7 @@ class SegmentLanes(Lanes):
 
     def memory(self, texts: Sequence[LaneText]) -> int:
         """Return an upper bound on the bytes of lanes of these texts; 0 before the first pass."""
-        lengths, widest = [*own_lengths(texts)], most_held(self._window)
+        lengths, widest = [*own_lengths(texts)], self._widest
         return self.cache.bytes_of(sum(lengths), sum(min(one, widest) for one in lengths))
 
     def aim(self, rectangles: Sequence[Rectangle]) -> Mask:
@@ -229,13 +237,13 @@ def _read_until(lane: Lane, lanes: Sequence[Lane]) -> int:
     return max((other.start for other in lanes if other.parent is lane), default=0)
 
 
-def most_held(window: int | None) -> int:
+def most_held(window: int | None, at_once: int) -> int:
     """Return an upper bound on the number of tokens of a text that a layer with a window holds.
 
-    It holds the window at the end of the text, the window at the end of the prompt, margins, and a
-    chunk.
+    It holds the window at the end of the text, the window at the end of the prompt, margins, and
+    the `at_once` tokens that one call reads.
     """
-    return sys.maxsize if window is None else 2 * window + KEPT_BEHIND + STEP + CHUNK
+    return sys.maxsize if window is None else 2 * window + KEPT_BEHIND + STEP + at_once
 
 
 def sees(lane: Lane, length: int, window: int) -> bool:

@@ -37,16 +37,17 @@ PADDING = 1 / 8
 class _Budget:
     """The number of tokens of long texts that one call may still read."""
 
-    left: int = CHUNK
+    left: int
+    begun: bool = False
 
     def grants(self, size: int, missing: int) -> bool:
         """Return True if a text with `missing` unread tokens may read `size` tokens now."""
         if missing <= FEW_TOKENS:
             return True
         # The first text of a call may exceed the budget, or it would never be read.
-        if size > self.left < CHUNK:
+        if self.begun and size > self.left:
             return False
-        self.left = max(0, self.left - size)
+        self.left, self.begun = max(0, self.left - size), True
         return True
 
 
@@ -58,7 +59,8 @@ class StateRunner(Runner):
     rolled back, such as drafts; it belongs to its lane. `KeptStates` says how long snapshots stay.
 
     If `joins` is True, texts with one unread token each are read in one pass, with their states as
-    rows of one cache. Otherwise each text has a pass of its own. States change the cost of an
+    rows of one cache. Otherwise each text has a pass of its own. A call reads at most `at_once`
+    tokens of long texts, or one chunk while other texts decode. States change the cost of an
     answer, never the answer.
     """
 
@@ -70,8 +72,10 @@ class StateRunner(Runner):
         passes: ModelPasses,
         most_bytes: int = CACHE_BYTES,
         joins: bool = True,
+        at_once: int = CHUNK,
     ) -> None:
         self.passes = passes
+        self._at_once = at_once
         self.states = KeptStates(most_bytes)
         model_type = passes.model.config.get_text_config().model_type
         self._pieces = model_type not in TOKEN_BY_TOKEN
@@ -85,13 +89,15 @@ class StateRunner(Runner):
     def ask(self, questions: Sequence[Span]) -> list[Answer | None]:
         """Answer the questions that can be answered now: single tokens in one pass, others alone.
 
-        An answer is None while its long text is still being read. One call reads at most a chunk of
-        long texts, in the order of the questions. The end of a chunk depends on its own text only,
-        so that the result does not depend on other questions. Models of `TOKEN_BY_TOKEN` read a new
-        text whole.
+        An answer is None while its long text is still being read. Long texts are read in the order
+        of the questions, with a pass for each chunk. The end of a chunk depends on its own text
+        only, so that the result does not depend on other questions. Models of `TOKEN_BY_TOKEN` read
+        a new text whole.
         """
         self.states.make_room()
-        budget, answers = _Budget(), self._together(questions)
+        going = any(_goes_on(self.states.held.get(asked.lane), asked) for asked in questions)
+        budget = _Budget(min(CHUNK, self._at_once) if going else self._at_once)
+        answers = self._together(questions)
         return [answers.get(asked.lane) or self._answer(asked, budget) for asked in questions]
 
     @torch.inference_mode()
@@ -276,6 +282,13 @@ class StateRunner(Runner):
         state.tokens += tokens
         self._size.learn(len(state.tokens), lambda: state.nbytes)
         return out
+
+
+def _goes_on(state: State | None, asked: Span) -> bool:
+    """Return True if a text is decoding: its prompt is read, and it lacks few tokens."""
+    prompt = len(asked.lane.prompt)
+    read = 0 if state is None else len(state.tokens)
+    return read >= prompt and prompt + len(asked.continuation) - read <= FEW_TOKENS
 
 
 def _lacks_one(state: State, asked: Span) -> bool:

@@ -126,6 +126,21 @@ def test_a_long_text_is_read_in_chunks_between_the_tokens_of_others(name: str) -
     assert torch.equal(alone.logprobs, answer.logprobs)
 
 
+def test_a_call_reads_one_chunk_while_other_texts_decode_and_more_while_none_does() -> None:
+    model = model_of("mamba2")
+    runner = start_runner(model, model.config.vocab_size, CONTEXT, ROOM, max_batched_tokens=2000)
+    short, long = text(5), span_of("long", text(900))
+    ask(runner, [span_of("short", short)])
+    before = runner.passes.tokens_read
+    assert runner.ask([long, span_of("short", short, continuation=[7])])[0] is None
+    assert runner.passes.tokens_read - before == CHUNK + 1
+    [answer] = runner.ask([long])
+    assert runner.passes.tokens_read - before == 900 + 1
+    assert len(answer.passes) == 5
+    [alone] = ask(runner_of("mamba2"), [long])
+    assert torch.equal(alone.logprobs, answer.logprobs)
+
+
 def test_where_chunks_end_does_not_depend_on_who_else_asks() -> None:
     texts = [[lane, *text(350)] for lane in range(3)]
     runner = runner_of("falcon_h1")
