@@ -70,11 +70,15 @@ class FreeModel(PreTrainedModel):
         self.post_init()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
 
     def forward(
-        self, input_ids: Tensor, logits_to_keep: int = 0, **_: Any
+        self, input_ids: Tensor, logits_to_keep: int | Tensor = 0, **_: Any
     ) -> CausalLMOutputWithPast:
-        """Return equal logits [rows, width or `logits_to_keep`, vocab] for tokens [rows, width]."""
+        """Return equal logits [rows, kept, vocab] for tokens [rows, width].
+
+        `logits_to_keep` is the number of kept positions, or their indices; 0 keeps all positions.
+        """
         rows, width = input_ids.shape
-        shape = rows, logits_to_keep or width, len(self.logits)
+        kept = len(logits_to_keep) if isinstance(logits_to_keep, Tensor) else logits_to_keep
+        shape = rows, kept or width, len(self.logits)
         logits: Any = self.logits.expand(shape)
         return CausalLMOutputWithPast(logits=logits)
 

@@ -85,14 +85,14 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
         position_ids: Tensor | None = None,
         past_key_values: Any = None,
         use_cache: bool | None = None,
-        logits_to_keep: int = 0,
+        logits_to_keep: int | Tensor = 0,
         return_dict: bool | None = None,
         cache: Any = None,
     ) -> CausalLMOutputWithPast:
         """Return the logits [rows, width, vocab] of tokens [rows, width].
 
         If `logits_to_keep` is not 0, only the logits of the last `logits_to_keep` positions are
-        returned.
+        returned. A tensor holds the indices of the positions.
         `attention_mask` is [rows, seen], or [rows, 1, width, seen] for rows with unequal pasts.
         In transformers before 5.24, `cache` is named `past_key_values`.
         """
@@ -101,7 +101,9 @@ class ScriptedModel(PreTrainedModel, GenerationMixin):
         if cache is not None:
             keys, _ = cache.update(keys, keys, 0)
         tokens_seen = keys[:, 0, :, 0]
-        visible = _visible(attention_mask, input_ids.shape[1], tokens_seen)[:, -logits_to_keep:]
+        is_tensor = isinstance(logits_to_keep, Tensor)
+        kept = logits_to_keep if is_tensor else slice(-logits_to_keep, None)
+        visible = _visible(attention_mask, input_ids.shape[1], tokens_seen)[:, kept]
         logits = [
             torch.stack([self._logits_after(tokens[mask].tolist()) for mask in masks])
             for tokens, masks in zip(tokens_seen, visible, strict=True)

@@ -110,6 +110,15 @@ def test_the_cache_does_not_change_replies(tokens: list[int], cut: int) -> None:
     assert torch.equal(torch.cat([first, rest]), logits(model, tokens))
 
 
+def test_logits_are_kept_at_the_positions_that_are_asked() -> None:
+    model = scripted_model(SCRIPT, TOKENIZER)
+    tokens = torch.tensor([prompt("Hello")])
+    whole = model(tokens).logits
+    assert torch.equal(model(tokens, logits_to_keep=2).logits, whole[:, -2:])
+    places = torch.tensor([0, 2])
+    assert torch.equal(model(tokens, logits_to_keep=places).logits, whole[:, places])
+
+
 def test_it_is_loaded_and_cached_like_any_model(engine: marith.Engine) -> None:
     assert ", cached, " in repr(engine)
     question = "Hello, and all that one says to begin a conversation of some length?"

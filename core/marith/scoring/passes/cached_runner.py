@@ -14,6 +14,7 @@ from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.lane_text import LaneText
 from marith.scoring.notices import warn
 from marith.scoring.passes.chunked_prefill import (
+    FEW_TOKENS,
     FREE_TOKENS,
     PrefillLimits,
     Unread,
@@ -150,12 +151,25 @@ class CachedRunner(Runner):
         """Return a list of groups for each pass. The texts of a group are read as one rectangle.
 
         If the lanes pack, one pass reads all groups, and each text of a group reads the same number
-        of tokens. Otherwise each pass reads one group, and shorter texts are padded.
+        of tokens. Otherwise each pass reads one group, and shorter texts are padded. The long texts
+        that begin now then form groups of their own, because they need no mask.
         """
-        packs = self.lanes.packs
         widths = (lambda item: item.give), (lambda item: item.lane.row)
-        groups = group_by_width(items, *widths, padded=0 if packs else FREE_TOKENS)
-        return [groups] if packs and groups else [[group] for group in groups]
+        if self.lanes.packs:
+            groups = group_by_width(items, *widths, padded=0)
+            return [groups] if groups else []
+        near = [item for item in items if item.give <= FEW_TOKENS]
+        far = [item for item in items if item.give > FEW_TOKENS]
+        parts = (
+            (near, FREE_TOKENS),
+            ([item for item in far if item.lane.tokens], self.prefill.padding),
+            ([item for item in far if not item.lane.tokens], self.prefill.padding),
+        )
+        return [
+            [group]
+            for part, padded in parts
+            for group in group_by_width(part, *widths, padded=padded)
+        ]
 
     # Making room changes tensors that passes have written, which only inference mode allows.
     @torch.inference_mode()
@@ -238,16 +252,22 @@ class CachedRunner(Runner):
                 return _captured_step(self.captured, first), []
             except RuntimeError as error:
                 self.give_up_capture(f"{type(error).__name__}: {error}")
-        device = self.passes.device
-        return self.passes.run(
+        device, asked = self.passes.device, kept(rectangles)
+        logits, early = self.passes.run(
             adapters,
-            kept(rectangles),
+            asked,
             layers,
             self.lanes.cache,
             attention_mask=self.lanes.aim(rectangles),
             input_ids=in_one_row([each.ids for each in rectangles]).to(device),
             position_ids=in_one_row([each.places for each in rectangles]).to(device),
         )
+        if isinstance(asked, int) or len(rectangles) > 1:
+            return logits, early
+        # The model computed logits at the positions of all texts, and each text asks for its own.
+        columns = torch.searchsorted(asked, first.columns())
+        rows = torch.arange(len(columns))[:, None]
+        return logits[rows, columns], [each[rows, columns] for each in early]
 
 
 def _rectangle(group: list[_Work]) -> Rectangle:

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from marith.scoring.passes.lanes import SHORT_PREFIX, Lane, Lanes, common
 
-# On a CPU, one call reads at most this number of tokens of long texts, because other texts wait for
-# its end. A pass over a text with states ends at multiples of this number, on every device.
+# On a CPU, one call reads at most this number of tokens of long texts, because other texts wait
+# for its end. A pass over a text with states ends at multiples of this number, on every device.
 CHUNK = 256
 # This is the limit on a CPU while other texts are decoding.
 SMALL_CHUNK = 64
@@ -20,18 +20,23 @@ ACCELERATOR_CHUNK = 8192
 ACCELERATOR_SMALL_CHUNK, _BYTES = 2048, 14 * 10**9
 # A text with at most this number of unread tokens is read completely, in addition to the chunk.
 FEW_TOKENS = 16
-# A pass over this number of tokens costs about as much as a pass over one token.
-FREE_TOKENS = 32
+# A pass over this number of tokens costs about as much as a pass over one token, on a CPU and on an
+# accelerator. An accelerator takes longer to launch the kernels of a pass.
+FREE_TOKENS, ACCELERATOR_FREE_TOKENS = 32, 512
 
 Anything = TypeVar("Anything")
 
 
 @dataclass(frozen=True, slots=True)
 class PrefillLimits:
-    """The most tokens of long texts that one call reads: `alone`, or `beside` decoding texts."""
+    """The most tokens of long texts that one call reads: `alone`, or `beside` decoding texts.
+
+    `padding` is the number of tokens that cost less than another pass.
+    """
 
     alone: int = CHUNK
     beside: int = SMALL_CHUNK
+    padding: int = FREE_TOKENS
 
     @classmethod
     def of_device(cls, accelerated: bool, nbytes: int, alone: int | None = None) -> PrefillLimits:
@@ -41,7 +46,8 @@ class PrefillLimits:
         """
         beside = ACCELERATOR_SMALL_CHUNK * _BYTES // max(1, nbytes) if accelerated else SMALL_CHUNK
         alone = alone or (ACCELERATOR_CHUNK if accelerated else CHUNK)
-        return cls(alone, min(alone, max(1, beside)))
+        padding = ACCELERATOR_FREE_TOKENS if accelerated else FREE_TOKENS
+        return cls(alone, min(alone, max(1, beside)), padding)
 
     def beside_texts(self, going: int) -> int:
         """Return the limit of a call in which `going` texts decode."""
@@ -104,7 +110,8 @@ def choose(work: Sequence[Item], lanes: Lanes, most: int, front: bool = False) -
 
     All texts that lack few tokens are read. Their lanes are moved next to each other, and with
     `front` to the first rows. The other texts, the long ones, share `most` tokens. Long texts that
-    get no share wait.
+    get no share wait. If the lanes do not pack, only the first long text is read in part, because
+    each part needs a pass of its own.
     """
     near, far = [], []
     for item in work:
@@ -136,7 +143,7 @@ def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:
         # The asked tokens of the first text are read in one pass, even if they exceed the chunk.
         if item.missing > max(left, 0 if chosen else item.asked):
             item.give = min(left, item.missing - item.asked)
-            if chosen and item.give < FREE_TOKENS:
+            if chosen and (item.give < FREE_TOKENS or not lanes.packs):
                 item.give = 0
                 break
         left -= item.give

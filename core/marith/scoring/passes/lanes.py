@@ -20,6 +20,8 @@ from marith.scoring.weights.lora_files import Adapter
 IDLE_LANES = 64
 # A common prefix of fewer tokens is computed again, and not copied from another lane.
 SHORT_PREFIX = 16
+# A pass computes at most this number of rows of logits that nobody asked for.
+SPARE_LOGITS = 1024
 
 
 @dataclass(slots=True, eq=False)
@@ -77,8 +79,11 @@ class Rectangle:
 
     `new` has the new tokens of each text. Texts are aligned at their ends: the first `padding`
     positions of a text are padding, which stands at place 0 and is never read. `first` is the place
-    of each text's first new token, and `end` is one past the place of its last. Logits are computed
-    for the last `count` positions.
+    of each text's first new token, and `end` is one past the place of its last. Logits are asked
+    for the last `count` tokens of each text.
+
+    If `fresh` is True, the lanes hold no tokens, and the texts are aligned at their starts. Each
+    token then sees the positions up to its own, and padding comes after every token of its text.
     """
 
     lanes: Sequence[Lane]
@@ -91,6 +96,15 @@ class Rectangle:
     adapters: Sequence[Adapter | None]
     width: int
     count: int = 1
+    fresh: bool = False
+
+    def columns(self) -> Tensor:
+        """Return the positions whose logits are asked, [texts, count].
+
+        A text of fewer than `count` tokens repeats its first position.
+        """
+        ends = torch.tensor(self.end if self.fresh else [self.width] * len(self.lanes))
+        return (ends[:, None] + torch.arange(-self.count, 0)).clamp(min=0)
 
 
 def rectangle(
@@ -100,15 +114,22 @@ def rectangle(
     count: int,
 ) -> Rectangle:
     """Return the rectangle of the new tokens, which follow the tokens that each lane holds."""
-    width = max(map(len, new))
-    padding = [width - len(tokens) for tokens in new]
+    lengths = [*map(len, new)]
+    width = max(lengths)
+    padding = [width - length for length in lengths]
     first = [len(lane.tokens) for lane in lanes]
-    end = [start + len(tokens) for start, tokens in zip(first, new, strict=True)]
-    ids = [[*[0] * none, *tokens] for none, tokens in zip(padding, new, strict=True)]
-    places = [
-        [*[0] * none, *range(start, stop)]
-        for none, start, stop in zip(padding, first, end, strict=True)
-    ]
+    end = [start + length for start, length in zip(first, lengths, strict=True)]
+    count = min(width, count)
+    fresh = width > 1 and not any(first) and _spare_logits(lengths, count) <= SPARE_LOGITS
+    if fresh:
+        ids = [[*tokens, *[0] * none] for none, tokens in zip(padding, new, strict=True)]
+        places = [[*range(width)]] * len(new)
+    else:
+        ids = [[*[0] * none, *tokens] for none, tokens in zip(padding, new, strict=True)]
+        places = [
+            [*[0] * none, *range(start, stop)]
+            for none, start, stop in zip(padding, first, end, strict=True)
+        ]
     return Rectangle(
         lanes=lanes,
         new=new,
@@ -119,8 +140,18 @@ def rectangle(
         end=end,
         adapters=adapters,
         width=width,
-        count=min(width, count),
+        count=count,
+        fresh=fresh,
     )
+
+
+def _spare_logits(lengths: Sequence[int], count: int) -> int:
+    """Return how many rows of logits are computed in addition if texts are aligned at their starts.
+
+    A model computes logits at the same positions of all texts.
+    """
+    kept = {at for length in {*lengths} for at in range(max(0, length - count), length)}
+    return len(lengths) * (len(kept) - count)
 
 
 def in_one_row(parts: Sequence[Tensor]) -> Tensor:
@@ -131,11 +162,13 @@ def in_one_row(parts: Sequence[Tensor]) -> Tensor:
 def kept(rectangles: Sequence[Rectangle]) -> int | Tensor:
     """Return which positions of a pass need logits.
 
-    For one rectangle, return the number of its trailing positions. For several rectangles, return
-    the indices of the positions in their common row of tokens.
+    For one rectangle, return the number of trailing positions, or the indices of positions at which
+    any text needs logits. For several rectangles, return the indices of the positions in their
+    common row of tokens.
     """
     if len(rectangles) == 1:
-        return rectangles[0].count
+        [one] = rectangles
+        return one.columns().unique() if one.fresh and any(one.padding) else one.count
     places, start = [], 0
     for each in rectangles:
         size = each.ids.numel()

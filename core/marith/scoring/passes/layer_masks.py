@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,7 +15,8 @@ FULL = "full_attention"
 # For layers of these kinds, a mask can choose the keys that a query sees.
 _READ = {FULL, "global", *WIDTHS}
 
-Mask: TypeAlias = "Tensor | dict[str, Tensor]"
+# The mask of all layers, or of each kind of layer. None stands for plain causal attention.
+Mask: TypeAlias = "Tensor | Mapping[str, Tensor | None] | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +57,20 @@ class LayerMasks:
             return [self.widths[""]] * layer_count(model)
         return [self.widths.get(kind) for kind in text.layer_types]
 
-    def of(self, places: Tensor, seen: int) -> Mask:
+    def of(self, places: Tensor, seen: int, fresh: bool = False) -> Mask:
         """Return the mask of queries at `places` [rows, width] over the first `seen` slots.
 
         Slots hold keys in the order of their positions. The mask is a tensor [rows, 1, width,
-        seen], or one such tensor for each kind of layer.
+        seen], or one such tensor for each kind of layer. If all queries are `fresh`, they stand in
+        the slots themselves, and a kind of layer that sees all slots up to a query's own needs no
+        mask.
         """
-        slots = torch.arange(seen, device=places.device)
-        return self.within(slots <= places[:, :, None], places, slots)
+        kinds = [kind for kind in self.widths if not (fresh and self._is_plain(kind, seen))]
+        masks: dict[str, Tensor | None] = {**dict.fromkeys(self.widths)}
+        if kinds:
+            slots = torch.arange(seen, device=places.device)
+            masks |= self._of_kinds(kinds, slots <= places[:, :, None], places, slots)
+        return masks.get("", masks)
 
     def within(self, seen: Tensor, places: Tensor, keys: Tensor) -> Mask:
         """Return the mask of each kind of layer.
@@ -72,14 +79,27 @@ class LayerMasks:
         chunk hides them. `places` are the positions of the queries, [rows, width]. `keys` are the
         positions of the keys, [keys] or [rows, 1, keys].
         """
-        # A window that is as wide as all keys hides none of them.
-        masks = {
-            kind: attended(seen & near(kind, width, places[:, :, None], keys), self.additive)
-            if width is not None and width < seen.shape[-1]
-            else attended(seen, self.additive)
-            for kind, width in self.widths.items()
-        }
+        masks = self._of_kinds([*self.widths], seen, places, keys)
         return masks.get("", masks)
+
+    def _of_kinds(
+        self, kinds: Sequence[str], seen: Tensor, places: Tensor, keys: Tensor
+    ) -> dict[str, Tensor]:
+        # A window that is as wide as all keys hides none of them.
+        return {
+            kind: attended(seen & near(kind, width, places[:, :, None], keys), self.additive)
+            if (width := self.widths[kind]) is not None and width < seen.shape[-1]
+            else attended(seen, self.additive)
+            for kind in kinds
+        }
+
+    def _is_plain(self, kind: str, seen: int) -> bool:
+        """Return True if causal attention over `seen` slots is exact for a kind of layer.
+
+        Only implementations that take boolean masks are causal without one.
+        """
+        width = self.widths[kind]
+        return self.additive is None and (width is None or width > seen)
 
 
 def unread_kinds(model: Any) -> str:

@@ -31,6 +31,7 @@ class KVCache(Cache):
         self._rows = torch.zeros(0, 1, dtype=torch.long)
         self._slots = torch.zeros(0, 0, dtype=torch.long)
         self._seen = 0
+        self._fresh = False
         self._ragged = [_RaggedLayer(self) for _ in range(layers)]
         super().__init__(layers=list(self._ragged))
 
@@ -81,16 +82,18 @@ class KVCache(Cache):
                 kept[a, :, :length] = kept[b, :, :length]
                 kept[b, :, :length] = copy
 
-    def aim(self, rows: Sequence[int], slots: Tensor, seen: int) -> None:
+    def aim(self, rows: Sequence[int], slots: Tensor, seen: int, fresh: bool = False) -> None:
         """Set the rows and slots that the next pass writes, and the number of slots that it reads.
 
         `rows` are in ascending order, and `slots` are [rows, count]. Adjacent rows are read as a
-        view. Other rows are copied.
+        view. Other rows are copied. If `fresh` is True, the pass reads the keys and values that it
+        computes itself, and nothing of the cache.
         """
         index = torch.tensor(rows, device=slots.device)
         adjacent = rows[-1] - rows[0] == len(rows) - 1
         view = slice(rows[0], rows[-1] + 1) if adjacent else index
         self.point(index[:, None], slots, seen, view)
+        self._fresh = fresh
 
     def point(self, rows: Tensor, slots: Tensor, seen: int, view: slice | Tensor) -> None:
         """Set what the next pass writes and reads, by tensors on the cache's device.
@@ -99,6 +102,7 @@ class KVCache(Cache):
         `view`.
         """
         self._rows, self._slots, self._seen, self._view = rows, slots, seen, view
+        self._fresh = False
 
 
 class _RaggedLayer(AddressedLayer):
@@ -121,6 +125,10 @@ class _RaggedLayer(AddressedLayer):
         """Return the keys and the values; an empty tuple before the first pass."""
         return (self.keys, self.values) if self.is_initialized else ()
 
+    def get_seq_length(self) -> int:
+        """Return the number of positions that the pass reads from the cache."""
+        return 0 if self.owner._fresh else self.owner._seen
+
     def resize(self, rows: int, capacity: int) -> None:
         if self.is_initialized:
             self.keys = _resized(self.keys, rows, capacity)
@@ -135,6 +143,8 @@ class _RaggedLayer(AddressedLayer):
         rows, slots = (one.to(self.keys.device) for one in (owner._rows, owner._slots))
         self.keys[rows, :, slots] = key_states.transpose(1, 2)
         self.values[rows, :, slots] = value_states.transpose(1, 2)
+        if owner._fresh:
+            return key_states, value_states
         return self.keys[owner._view, :, : owner._seen], self.values[owner._view, :, : owner._seen]
 
 

@@ -45,13 +45,13 @@ class RectangleLanes(Lanes):
     def aim(self, rectangles: Sequence[Rectangle]) -> Mask:
         """Point the next pass at the lanes of one rectangle, and return its attention mask."""
         [rectangle] = rectangles
-        places = rectangle.places.to(self._device)
-        slots = places.clone()
+        slots, seen, fresh = rectangle.places.clone(), max(rectangle.end), rectangle.fresh
         for i, count in enumerate(rectangle.padding):
-            slots[i, :count] = self.cache.padding_slot
-        seen = int(places[:, -1].max()) + 1
-        self.cache.aim([lane.row for lane in rectangle.lanes], slots, seen)
-        return self.masks.of(places, seen)
+            padding = slice(rectangle.width - count, None) if fresh else slice(count)
+            slots[i, padding] = self.cache.padding_slot
+        rows = [lane.row for lane in rectangle.lanes]
+        self.cache.aim(rows, slots.to(self._device), seen, fresh)
+        return self.masks.of(rectangle.places.to(self._device), seen, fresh)
 
     def make_room(self, longest: int) -> None:
         """Make room for every lane and for `longest` positions. Drop idle lanes over the limit."""

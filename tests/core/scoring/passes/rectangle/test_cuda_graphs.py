@@ -39,7 +39,10 @@ def shapes_of(model: Any) -> list[tuple[int, int, int]]:
     shapes: list[tuple[int, int, int]] = []
 
     def note(_: Any, args: Any, given: dict[str, Any]) -> None:
-        shapes.append((*given["input_ids"].shape, given["attention_mask"].shape[-1]))
+        texts, width = given["input_ids"].shape
+        # A pass over fresh texts has no mask, and sees its own positions.
+        mask = given["attention_mask"]
+        shapes.append((texts, width, width if mask is None else mask.shape[-1]))
 
     model.register_forward_pre_hook(note, with_kwargs=True)
     return shapes
