@@ -98,4 +98,4 @@ def test_a_layer_with_a_window_counts_with_the_tokens_that_one_call_reads() -> N
     [answer] = runner.ask([span_of("long", tokens)])
     assert answer is not None
     held = runner.lanes.cache.bytes_of(900, 900)
-    assert runner.lanes.nbytes == held <= runner.memory([LaneText(None, tokens, 0)])
+    assert runner.lanes.nbytes == held <= runner.memory([LaneText.of(None, tokens)])
