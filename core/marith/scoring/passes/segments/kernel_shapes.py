@@ -29,7 +29,7 @@ BLOCK = 512
 SEQUENCE = 256
 # The number of slots of a read is a multiple of this number, because the kernel adds the last slots
 # one by one if they do not fill its vectors.
-STEP = 64
+STEP = 16
 
 
 def read_end(start: int, end: int) -> int:

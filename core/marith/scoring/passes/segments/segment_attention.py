@@ -94,11 +94,8 @@ def reads(rectangle: Rectangle, kind: str, width: int | None) -> list[Read]:
     `width` is the window or chunk of these layers; None if they see the whole text.
     """
     low = [_low(kind, width, place) for place in rectangle.first]
-    spans = [
-        _span(lane, least, end)
-        for lane, least, end in zip(rectangle.lanes, low, rectangle.end, strict=True)
-    ]
-    found = [_own(rectangle, kind, width, group, spans) for group in _groups(rectangle, spans)]
+    starts = [_start(lane, least) for lane, least in zip(rectangle.lanes, low, strict=True)]
+    found = [_own(rectangle, kind, width, group, starts) for group in _groups(rectangle, starts)]
     shared: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for i, lane in enumerate(rectangle.lanes):
         while lane.parent is not None and lane.start > low[i]:
@@ -117,17 +114,16 @@ def _low(kind: str, width: int | None, place: int) -> int:
     return place // width * width if kind == "chunked_attention" else max(0, place - width + 1)
 
 
-def _span(lane: Lane, low: int, end: int) -> tuple[int, int]:
-    """Return the slots of a lane's own row that are read, if the text sees those up to `end`.
+def _start(lane: Lane, low: int) -> int:
+    """Return the first slot that is read of a lane's own row.
 
-    They depend on this lane alone, so that the bits of its text do, too. Slots before `low` are
+    It depends on this lane alone, so that the bits of its text do, too. Slots before `low` are
     outside of the window.
     """
-    start = max(lane.start, low // BLOCK * BLOCK)
-    return start, read_end(start, end)
+    return max(lane.start, low // BLOCK * BLOCK)
 
 
-def _groups(rectangle: Rectangle, spans: Sequence[tuple[int, int]]) -> list[list[int]]:
+def _groups(rectangle: Rectangle, starts: Sequence[int]) -> list[list[int]]:
     """Return groups of texts whose rows one call reads, because padding costs less than a call.
 
     A longer read gives the same bits if it starts at the same slot, or a multiple of `BLOCK`
@@ -138,7 +134,7 @@ def _groups(rectangle: Rectangle, spans: Sequence[tuple[int, int]]) -> list[list
     lanes = rectangle.lanes
     # The texts are in the order of their rows.
     for i in sorted(range(len(lanes)), key=lambda i: (lanes[i].start > 0, i)):
-        start, end = spans[i]
+        start, end = starts[i], rectangle.end[i]
         if groups and (lanes[groups[-1][0]].start > 0) == (lanes[i].start > 0):
             # One call reads all slots of the group's rows, and also the rows between them.
             wide = lanes[i].row - lanes[groups[-1][0]].row + 1
@@ -158,12 +154,13 @@ def _own(
     kind: str,
     width: int | None,
     group: Sequence[int],
-    spans: Sequence[tuple[int, int]],
+    starts: Sequence[int],
 ) -> Read:
     """Return the read of the own rows of a group of texts."""
     lanes = rectangle.lanes
     begin, rows = lanes[group[0]].row, [lanes[i].row for i in group]
-    start, end = min(spans[i][0] for i in group), max(spans[i][1] for i in group)
+    start = min(starts[i] for i in group)
+    end = read_end(start, max(rectangle.end[i] for i in group))
     read = Read(_texts(group), slice(begin, rows[-1] + 1), start, end)
     if len(rows) < rows[-1] + 1 - begin:
         read.places = torch.tensor(rows) - begin
