@@ -20,8 +20,9 @@ from marith.scoring.weights.lora_files import Adapter
 IDLE_LANES = 64
 # A common prefix of fewer tokens is computed again, and not copied from another lane.
 SHORT_PREFIX = 16
-# A pass computes at most this number of rows of logits that nobody asked for.
-SPARE_LOGITS = 1024
+# A pass computes at most this number of rows of logits that nobody asked for. A pass over new texts
+# computes logits at the last positions of all lengths for each text, so it has at most `NEW_TEXTS`.
+SPARE_LOGITS, NEW_TEXTS = 1024, 32
 
 
 @dataclass(slots=True, eq=False)
@@ -321,10 +322,12 @@ class Lanes(Keeper):
         """
         idle = [lane for lane in self._all if lane.owner is None]
         best, length = self._nearest(key, tokens, idle)
-        # An idle lane would lose the tokens after the common prefix. If these are many, the prefix
-        # is copied into another lane instead, when it is read.
-        if best is not None and length and len(best.tokens) - length < SHORT_PREFIX:
-            return best
+        # An idle lane would lose the tokens after the common prefix. If these are many, and not
+        # only an answer to the same prompt, the prefix is copied into another lane instead.
+        if best is not None and length:
+            kept = best.tokens if best.prompt is None else best.prompt
+            if min(len(best.tokens), len(kept)) - length < SHORT_PREFIX:
+                return best
         full = len(idle) >= self.most_idle
         lane = None if full else self._new_lane(len(tokens), needed=not idle)
         if lane is None:
@@ -337,11 +340,11 @@ class Lanes(Keeper):
     ) -> tuple[Lane | None, int]:
         """Return the lane with the longest prefix to share, and the length of that prefix.
 
-        Of several such lanes, return the most recently used.
+        Of several such lanes, return one in use, and else the most recently used.
         """
         best, length = None, 0
         candidates = [lane for lane in lanes if lane.key == key]
-        candidates.sort(key=lambda lane: lane.used, reverse=True)
+        candidates.sort(key=lambda lane: (lane.owner is not None, lane.used), reverse=True)
         for lane in candidates:
             # One token rules out most lanes: a longer prefix than the best one has this token too.
             if lane.tokens[length : length + 1] == tokens[length : length + 1] != []:

@@ -62,8 +62,9 @@ class RowCounts:
         """Return the number of rows after padding."""
         if rows <= self.few:
             return max(rows, self.least)
-        many = self.at_once is not None and rows > self.at_once
-        multiple = self.at_once if many and self.at_once else self.multiple
+        multiple = self.multiple
+        if self.at_once is not None and rows > self.at_once:
+            multiple = self.at_once
         return -(-rows // multiple) * multiple
 
     def attend(

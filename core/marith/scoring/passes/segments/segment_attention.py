@@ -17,6 +17,7 @@ from torch.nn import functional
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import sdpa_mask
 
+from marith.scoring.notices import note_neighbors
 from marith.scoring.passes.lanes import Lane, Rectangle
 from marith.scoring.passes.layer_masks import near
 from marith.scoring.passes.segments.kernel_shapes import (
@@ -127,7 +128,8 @@ def _groups(rectangle: Rectangle, starts: Sequence[int]) -> list[list[int]]:
     """Return groups of texts whose rows one call reads, because padding costs less than a call.
 
     A longer read gives the same bits if it starts at the same slot, or a multiple of `BLOCK`
-    earlier. So texts that share a prefix, whose own rows start anywhere, have groups of their own.
+    earlier. The own rows of texts that share a prefix start anywhere, so these texts have groups
+    apart from the others, whose bits they would change.
     """
     groups: list[list[int]] = []
     first = last = rows = 0
@@ -320,6 +322,8 @@ class _Attention:
         few = is_kernel and query.dtype in _SHORT and query.shape[2] < _FEW
         dtype = torch.float32 if few else query.dtype
         counts = row_counts(dtype, query.shape[-1]) if is_kernel else None
+        if counts is None:
+            note_neighbors("attention with a softcap, or with values of another width than keys")
         mask = read.mask_of(self.groups, dtype, counts)
         if read.shared:
             return self._shared(read, query, keys, values, mask, counts, few)

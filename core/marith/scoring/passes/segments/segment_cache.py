@@ -27,8 +27,10 @@ from marith.scoring.passes.segments.kernel_shapes import BLOCK
 _NORESERVE = 0x4000
 # With this overcommit setting, Linux counts every reserved page.
 _STRICT = "2"
-# The capacity is a multiple of this number of tokens, because attention reads whole blocks.
-STEP = BLOCK
+# The capacity grows in steps of this number of tokens, because growing copies what is held.
+STEP = 256
+# This number of positions follows the longest text, because a read may end after the text.
+SLACK = BLOCK
 # The padding of shorter texts in a pass is written to this row, which is never read.
 PADDING_ROW = 0
 # Where reserving takes no memory, these numbers of rows and of positions are reserved at once.
@@ -116,7 +118,7 @@ class SegmentCache(Cache):
 
     def __init__(self, windowed: Sequence[bool], device: torch.device, context_length: int) -> None:
         self._lazy = lazy(device)
-        capacity = roomy(min(context_length, LONG), STEP, growth=0.0)
+        capacity = roomy(min(context_length, LONG), STEP, growth=0.0) + SLACK
         self.rows, self.capacity = (ROWS, capacity) if self._lazy else (0, 0)
         self._windowed = windowed
         self._slot_bytes: tuple[int, int] | None = None
@@ -151,14 +153,15 @@ class SegmentCache(Cache):
         if self._lazy:
             self.rows = min(self.rows, max(8, SPACE // row))
 
-    def grow(self, rows: int, capacity: int, held: Iterable[Filled]) -> None:
-        """Grow to at least `rows` rows and `capacity` positions. The `held` positions stay."""
+    def grow(self, rows: int, longest: int, held: Iterable[Filled]) -> None:
+        """Grow to at least `rows` rows of `longest` tokens. The `held` positions stay."""
+        capacity = longest + SLACK
         if rows <= self.rows and capacity <= self.capacity:
             return
         # The rows double, because growing copies all of them.
         self.rows = self.rows if rows <= self.rows else max(rows, 2 * self.rows)
         if capacity > self.capacity:
-            self.capacity = roomy(capacity, STEP, growth=1.0)
+            self.capacity = roomy(longest, STEP, growth=1.0) + SLACK
         spans = list(held)
         # Layers grow one by one, so that there are never two whole caches.
         for layer in self._layers:
@@ -182,10 +185,13 @@ class SegmentCache(Cache):
             if narrow:
                 layer.give_back(row, first, last)
 
-    def copy(self, source: int, target: int, first: int, last: int) -> None:
-        """Copy the positions from `first` to `last` (exclusive) of one row into another row."""
-        for layer in self._layers:
-            layer.copy(source, target, first, last)
+    def copy(self, source: int, target: int, first: int, last: int, lost: int) -> None:
+        """Copy the positions from `first` to `last` (exclusive) of one row into another row.
+
+        Layers with windows no longer hold the positions before `lost`.
+        """
+        for layer, narrow in zip(self._layers, self._windowed, strict=True):
+            layer.copy(source, target, max(first, lost) if narrow else first, last)
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any

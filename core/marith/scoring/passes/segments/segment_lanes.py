@@ -99,9 +99,8 @@ class SegmentLanes(Lanes):
         limit = self.cache_limit.room(self, nbytes)
         if nbytes > limit:
             self.drop_idle(nbytes - limit)
-        if longest > self.cache.capacity:
-            with allocating(self, longest):
-                self.cache.grow(self._rows, longest, self._spans())
+        with allocating(self, longest):
+            self.cache.grow(self._rows, longest, self._spans())
 
     def drop_idle(self, extra: int) -> None:
         """Free `extra` bytes, or all bytes of idle lanes.
@@ -175,7 +174,7 @@ class SegmentLanes(Lanes):
             lane.parent, lane.start = None, 0
         elif copies or length - source.start < SHORT:
             lane.parent, lane.start, lane.lost = source.parent, source.start, source.lost
-            self.cache.copy(source.row, lane.row, source.start, length)
+            self.cache.copy(source.row, lane.row, source.start, length, source.lost)
         else:
             lane.parent, lane.start = source, length
 

@@ -86,6 +86,54 @@ def test_a_shared_prefix_is_held_once() -> None:
     assert lanes.nbytes == lanes.cache.bytes_of(*[400 + 8 * 21] * 2)
 
 
+def test_texts_that_begin_alike_may_reach_the_end_of_the_context() -> None:
+    model = tiny_model(context_length=512)
+    runner = start_runner(model, VOCAB, 512)
+    shared = text(300)
+    for length in (200, 209, 210):
+        asked = [span_of(i, [*shared, i, *text(length)]) for i in range(3)]
+        for i, answer in enumerate(ask(runner, asked)):
+            want = uncached(model, [*shared, i, *text(length)])
+            torch.testing.assert_close(answer.logprobs, want, atol=1e-4, rtol=0)
+
+
+def test_a_prefix_of_an_idle_lane_is_copied_once_and_a_prompt_is_continued() -> None:
+    runner = start_runner(tiny_model(context_length=700), VOCAB, 700)
+    assert isinstance(runner, CachedRunner)
+    lanes, prompt = runner.lanes, text(400)
+    assert isinstance(lanes, segment_lanes.SegmentLanes)
+    ask(runner, [span_of("first", prompt, continuation=text(50))])
+    runner.release("first")
+    # An answer to the same prompt is read in the same row.
+    ask(runner, [span_of("again", prompt, continuation=[3, *text(40)])])
+    assert lanes.nbytes == lanes.cache.bytes_of(*[441] * 2)
+    runner.release("again")
+    # One of several texts that begin like an idle lane copies the prefix, and the others share it.
+    ask(runner, [span_of(i, [*prompt[:300], i, *text(20)]) for i in range(4)])
+    assert lanes.nbytes == lanes.cache.bytes_of(*[441 + 300 + 4 * 21] * 2)
+    [own] = [lane for lane in lanes if lane.owner is not None and lane.parent is None]
+    assert own.start == 0
+
+
+@pytest.mark.skipif(not segment_cache.lazy(torch.device("cpu")), reason="memory is taken at once")
+def test_a_copied_prefix_takes_no_memory_behind_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of("mistral")
+    monkeypatch.setattr(segment_lanes, "STEP", 1)
+    runner = runner_by_segments(model)
+    lanes = runner.lanes
+    assert isinstance(lanes, segment_lanes.SegmentLanes)
+    long = text(200)
+    ask(runner, [span_of("a", [*long, 1, 2, 3])])
+    lanes.make_room(0)
+    runner.release("a")
+    ask(runner, [span_of("b", [*long[:160], *text(40)])])
+    source, target = sorted(lanes, key=lambda lane: lane.used)
+    assert source.lost > 50
+    assert target.parent is None
+    keys = lanes.cache.layers[0].keys[target.row, :, : source.lost]
+    assert not bool(keys.any())
+
+
 def test_memory_depends_on_the_tokens_held_and_not_on_the_longest_text() -> None:
     model = tiny_model(context_length=4000)
     runner = start_runner(model, VOCAB, 4000)
