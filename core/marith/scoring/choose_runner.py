@@ -102,7 +102,7 @@ def _note_neighbors(runner: Runner, passes: ModelPasses) -> None:
         if results_vary(passes.model):
             note_neighbors(f"matrix products of {passes.name!r} in {dtype}")
     elif not runner.plain:
-        note_neighbors(f"attention of {passes.name!r} in {dtype}")
+        note_neighbors(f"passes of {passes.name!r} in {dtype}")
 
 
 def _compared(

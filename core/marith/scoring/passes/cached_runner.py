@@ -22,6 +22,7 @@ from marith.scoring.passes.chunked_prefill import (
     group_by_width,
 )
 from marith.scoring.passes.lanes import (
+    NEW_TEXTS,
     Lane,
     Lanes,
     Rectangle,
@@ -161,14 +162,15 @@ class CachedRunner(Runner):
         near = [item for item in items if item.give <= FEW_TOKENS]
         far = [item for item in items if item.give > FEW_TOKENS]
         parts = (
-            (near, FREE_TOKENS),
-            ([item for item in far if item.lane.tokens], self.prefill.padding),
-            ([item for item in far if not item.lane.tokens], self.prefill.padding),
+            (near, FREE_TOKENS, len(items)),
+            ([item for item in far if item.lane.tokens], self.prefill.padding, len(items)),
+            ([item for item in far if not item.lane.tokens], self.prefill.padding, NEW_TEXTS),
         )
         return [
-            [group]
-            for part, padded in parts
+            [group[first : first + most]]
+            for part, padded, most in parts
             for group in group_by_width(part, *widths, padded=padded)
+            for first in range(0, len(group), most)
         ]
 
     # Making room changes tensors that passes have written, which only inference mode allows.

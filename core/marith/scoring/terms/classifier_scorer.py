@@ -14,7 +14,7 @@ from marith.formula.tree.terms import Classifier, Judgement, Term
 from marith.request.limits import CACHE_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.lane_text import LaneText
-from marith.scoring.notices import warn
+from marith.scoring.notices import note_neighbors, warn
 from marith.scoring.passes.chunked_prefill import PrefillLimits
 from marith.scoring.passes.questions import Answer, RequestLane, Span
 from marith.scoring.prompting.templates import to_plain_text
@@ -78,6 +78,8 @@ class ClassifierScorer(WithoutContext):
             self.runner = _start_runner(
                 self._whole, self.name, self._context_length, cache_bytes, limits.alone
             )
+        # A pass judges the candidates of several texts, padded to the longest.
+        note_neighbors(f"the classifier {self.name!r}")
 
     @property
     def passes(self) -> int:

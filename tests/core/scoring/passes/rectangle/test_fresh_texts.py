@@ -17,6 +17,7 @@ from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes import lanes as lanes_module
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.chunked_prefill import PrefillLimits
+from marith.scoring.passes.lanes import Lane, rectangle
 from marith.tensor_rows import gather
 from marith.testing import FAMILIES, tiny_model
 
@@ -137,10 +138,18 @@ def test_logits_are_computed_where_a_text_asks_for_them() -> None:
     # Two lengths, so two positions of each text.
     assert shapes == [(4, 2)]
     shapes.clear()
-    # Forty positions of each text would be too many, so these texts are aligned at their ends.
+    # Forty positions of each text would be too many, so there are two passes.
     runner.forget()
     ask(runner, [span_of(i, [i % VOCAB, i // VOCAB, *text(20 + i)]) for i in range(40)])
-    assert shapes == [(40, 1)]
+    assert shapes == [(32, 32), (8, 8)]
+
+
+@pytest.mark.parametrize("count", [1, 30])
+def test_texts_that_ask_for_too_many_positions_are_aligned_at_their_ends(count: int) -> None:
+    new = [[0] * (30 + 7 * i) for i in range(32)]
+    one = rectangle([Lane(i) for i in range(32)], new, [None] * 32, count)
+    assert one.fresh == (count == 1)
+    assert one.ids.shape == (32, 30 + 7 * 31)
 
 
 def test_inner_layers_are_asked_at_the_end_of_each_text() -> None:
