@@ -325,8 +325,8 @@ class Lanes(Keeper):
         # An idle lane would lose the tokens after the common prefix. If these are many, and not
         # only an answer to the same prompt, the prefix is copied into another lane instead.
         if best is not None and length:
-            kept = best.tokens if best.prompt is None else best.prompt
-            if min(len(best.tokens), len(kept)) - length < SHORT_PREFIX:
+            answers_again = best.prompt is not None and length >= len(best.prompt)
+            if answers_again or len(best.tokens) - length < SHORT_PREFIX:
                 return best
         full = len(idle) >= self.most_idle
         lane = None if full else self._new_lane(len(tokens), needed=not idle)

@@ -166,8 +166,13 @@ def _own(
     read = Read(_texts(group), slice(begin, rows[-1] + 1), start, end)
     if len(rows) < rows[-1] + 1 - begin:
         read.places = torch.tensor(rows) - begin
+    # A single new token sees all slots of its row, if nothing is read beyond it.
+    equal = all(lanes[i].start == start and rectangle.end[i] == end for i in group)
+    if equal and rectangle.width == 1 and width is None:
+        return read
     _see(rectangle, kind, width, read, torch.tensor([lanes[i].start for i in group]))
-    if read.places is not None and read.mask is not None:
+    if read.places is not None:
+        assert read.mask is not None
         # The rows in between are computed too, and their results are dropped.
         wide = read.mask.new_zeros(rows[-1] + 1 - begin, *read.mask.shape[1:])
         read.mask = wide.index_copy(0, read.places, read.mask)
@@ -194,7 +199,9 @@ def _shared(
     start = max(start, low // BLOCK * BLOCK)
     end = read_end(start, max(ends))
     read = Read(_texts(which), slice(row, row + 1), start, end, shared=True)
-    _see(rectangle, kind, width, read, highs=torch.tensor(ends))
+    # Without a window, readers that leave the row at the end of the read see all of its slots.
+    if width is not None or min(ends) < end:
+        _see(rectangle, kind, width, read, highs=torch.tensor(ends))
     return read
 
 
@@ -215,8 +222,6 @@ def _see(
         seen &= slots < highs[:, None, None]
     if width is not None:
         seen &= near(kind, width, places, slots)
-    if bool(seen.all()):
-        return
     shut = torch.zeros(seen.shape)
     read.mask = shut.masked_fill_(~seen, -torch.inf)[:, None]
     # In its own row, each position sees at least itself.
