@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
+import torch
+
 from marith.request.limits import CACHE_BYTES
 from marith.scoring.cpu_threads import computing_with
 from marith.scoring.notices import note_neighbors, warn
@@ -97,12 +99,15 @@ def _note_neighbors(runner: Runner, passes: ModelPasses) -> None:
 
     Attention by segments logs it itself. A plain runner reads each text in a pass of its own.
     """
+    if runner.plain:
+        return
     dtype = str(passes.model.dtype).removeprefix("torch.")
-    if isinstance(runner, CachedRunner) and isinstance(runner.lanes, SegmentLanes):
-        if results_vary(passes.model):
-            note_neighbors(f"matrix products of {passes.name!r} in {dtype}")
-    elif not runner.plain:
+    by_segments = isinstance(runner, CachedRunner) and isinstance(runner.lanes, SegmentLanes)
+    # In a 16-bit type, segments compute few queries in float32 and many in the type itself.
+    if not by_segments or passes.model.dtype != torch.float32:
         note_neighbors(f"passes of {passes.name!r} in {dtype}")
+    elif results_vary(passes.model):
+        note_neighbors(f"matrix products of {passes.name!r} in {dtype}")
 
 
 def _compared(

@@ -15,6 +15,7 @@ from torch import Tensor
 from marith.errors import ModelError
 from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.lane_text import LaneText
+from marith.scoring.notices import note_neighbors
 from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.lora import Adapted
 from marith.scoring.passes.questions import Answer, Span
@@ -214,6 +215,8 @@ class ModelPasses(Passes):
 
     def read_adapter(self, name: str) -> Adapter:
         """Read a LoRA for the weights of the model. Raises ModelError if it cannot be read."""
+        # The products of adapters are not packed, so their bits depend on the number of rows.
+        note_neighbors(f"the adapter {name!r}")
         return lora_files.read(name, self.model)
 
     @torch.inference_mode()
