@@ -41,8 +41,9 @@ class Admission:
     beyond this, the job that began last is paused: its lanes are released, and it waits before all
     other jobs. Later it reads its text again, and goes on with the same text. The job that began
     first is never paused, so one job always ends. It may need more than `cache_bytes`, as far as
-    the machine has the memory. `bytes_left()` returns the bytes that are free for a job that runs
-    alone. These limits never change a text.
+    the machine has the memory, or half of it if it has no `max_tokens`. `bytes_left()` returns the
+    bytes that are free for a job that runs alone. These limits never change a text, except where a
+    text without `max_tokens` ends.
 
     Callers add jobs. The engine's thread admits and removes jobs between two steps. `closed` is the
     reason why no more jobs are accepted, and is empty while they are accepted. `paused` counts the
@@ -158,17 +159,22 @@ class Admission:
         if job.paused or memory_of([(prepared, budget.more)]) <= self._most_bytes:
             return None
         free = self._bytes_left()
-        limit = max(free, self._most_bytes)
+        # Passes, copies of a cache that grows, and other engines need memory too. So a text that
+        # may grow to any length does not take the last byte.
+        limit = max(free // 2 if budget.open_ended else free, self._most_bytes)
         # At least one token must fit after the prefix.
         least = len(prepared.prefix) + 1 if budget.open_ended else budget.more
         counts = range(least, budget.more + 1)
         fitting = bisect_left(counts, True, key=lambda n: memory_of([(prepared, n)]) > limit)
         if not fitting:
             memory, tokens = memory_of([(prepared, least)]), budget.prompt_tokens + least
-            advice = "" if budget.open_ended else "a smaller max_tokens, or "
+            room, advice = f"{bytes_text(free)} are free", "a smaller max_tokens"
+            if budget.open_ended:
+                room = f"without max_tokens it may take {bytes_text(int(limit))}"
+                advice = "a max_tokens"
             return RequestError(
                 f"the request may need {bytes_text(memory)} for keys and values of up to {tokens} "
-                f"tokens, and {bytes_text(free)} are free: write {advice}a shorter prompt"
+                f"tokens, and {room}: write {advice}, or a shorter prompt"
             )
         if fitting < len(counts):
             job.prepared = prepared.at_most(counts[fitting - 1])

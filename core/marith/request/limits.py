@@ -19,9 +19,10 @@ class Limits:
     more. A shared prefix counts once. If the texts grow beyond `cache_bytes`, the request that
     began last is paused: it waits, reads its text again later, and goes on with the same text. At
     most `max_queue` further requests wait. A request that alone needs more than `cache_bytes` runs
-    alone. If the machine has too little memory, it is refused, and a text without `max_tokens` ends
-    where the memory does, with the finish reason "length". With `cache_bytes=0` every request
-    runs alone. By default `cache_bytes` is half of the memory that is free after the model is
+    alone. If the machine has too little memory for it, a request with `max_tokens` is refused. A
+    text without `max_tokens` ends when it fills `cache_bytes` or half of the free memory, whichever
+    is larger. Its finish reason is "length". With `cache_bytes=0` every request runs alone. By
+    default `cache_bytes` is half of the memory that is free after the model is
     loaded. The cached prefixes of all checkpoints share `cache_bytes`, and are dropped first to
     make room.
 

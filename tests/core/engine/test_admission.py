@@ -406,7 +406,8 @@ def test_a_text_without_max_tokens_ends_where_the_memory_does(
 ) -> None:
     with endless_engine(512, cache_bytes=1) as engine:
         held = whole(engine, asked("a b c", 40))
-        monkeypatch.setattr(cache_limit, "free_memory", lambda device: held - cached_bytes(engine))
+        free = 2 * held
+        monkeypatch.setattr(cache_limit, "free_memory", lambda device: free - cached_bytes(engine))
         open_ended = replace(asked("a b c"), stop=Stop(max_tokens=None))
         for request in (open_ended, replace(open_ended, prefix="q r")):
             out = engine.submit(request).result(60)
@@ -417,10 +418,30 @@ def test_a_text_without_max_tokens_ends_where_the_memory_does(
         assert len(said) == 1
         assert "at most 40 tokens of an answer after a prompt of 3 tokens" in said[0]
         with pytest.raises(marith.RequestError, match="write a smaller max_tokens"):
-            engine.submit(asked("a b c", 50)).result(60)
-        with pytest.raises(marith.RequestError, match="are free: write a shorter prompt"):
-            engine.submit(replace(open_ended, prompt="a b c " * 40)).result(60)
+            engine.submit(asked("a b c", 100)).result(60)
+        long = "a b c " * 20
+        with pytest.raises(
+            marith.RequestError,
+            match=r"without max_tokens it may take [\d.]+ k?B: write a max_tokens, or a shorter",
+        ):
+            engine.submit(replace(open_ended, prompt=long)).result(60)
+        assert engine.submit(asked(long, 1)).result(60).text
         wait_until_idle(engine)
+
+
+@pytest.mark.parametrize("times", [3, 8])
+def test_a_text_without_max_tokens_leaves_half_of_the_free_memory_or_stays_in_cache_bytes(
+    engine: Engine, times: int
+) -> None:
+    own = whole(engine, asked("a b c", 50))
+    most, free = max(2 * own, times * own // 2), times * own
+    admission = Admission(Limits(cache_bytes=2 * own), lambda: free)
+    job = standing(engine.open(replace(asked("a b c"), stop=Stop(max_tokens=None))))
+    assert admission.refusal(job) is None
+    tokens = job.prepared.budget.more
+    assert whole(engine, asked("a b c", tokens)) <= most < whole(engine, asked("a b c", tokens + 1))
+    # A request with `max_tokens` may take all the memory that is free.
+    assert admission.refusal(standing(engine.open(asked("a b c", tokens + 1)))) is None
 
 
 def test_a_text_without_max_tokens_is_not_limited_where_the_context_fits() -> None:
