@@ -103,8 +103,8 @@ class Admission:
         """Pause and start jobs as memory allows; sleep while there is no work.
 
         Return False when closed. A job that needs more memory than the machine has fails with
-        RequestError. If an error occurs while memory is counted, the first waiting job fails with
-        this error, or the job that began last if none waits.
+        RequestError. If an error occurs while memory is counted, the job that causes it fails with
+        this error.
         """
         stopped: list[tuple[Job, BaseException | None]] = []
         with self.lock:
@@ -248,8 +248,6 @@ class Admission:
         stopped: list[tuple[Job, BaseException | None]] = []
         count = len(running)
         try:
-            for turn in running:
-                turn.counted = reserved(turn.job)
             together = [(job.prepared, reserved(job)) for job in jobs]
             count = self.fitting(together, len(running)) if jobs else 0
             for job in waiting[: max(0, count - len(running))]:
@@ -259,15 +257,32 @@ class Admission:
                     self.active.append(Turn(job, counted=reserved(job)))
                 self.waiting.popleft()
         except BaseException as error:
-            failed = self.waiting.popleft() if waiting else running[-1].job
-            self._stop([failed])
+            # Jobs that have started meanwhile wait no more.
+            waiting = [*islice(self.waiting, len(waiting))]
+            failed = self._failing([turn.job for turn in running], waiting)
+            self.remove([failed])
             return [*stopped, (failed, fault(error))]
+        for turn in running:
+            turn.counted = reserved(turn.job)
         stopped += [(job, None) for job in self.pause(running[count:])]
         # A job that failed leaves room for the next job. Jobs that did not fit wait while texts
         # grow.
         short = count < len(jobs) or not waits
         self._full = short and bool(self.waiting) and not any(error for _, error in stopped)
         return stopped
+
+    def _failing(self, running: Sequence[Job], waiting: Sequence[Job]) -> Job:
+        """Return the job whose memory cannot be counted, after an error in counting.
+
+        If each job can be counted alone, it is the running job that began last, or the job that was
+        to start next if the running jobs can be counted together.
+        """
+        for jobs in [*([job] for job in (*running, *waiting)), running]:
+            try:
+                memory_of((job.prepared, reserved(job)) for job in jobs)
+            except BaseException:
+                return jobs[-1]
+        return waiting[0] if waiting else running[-1]
 
     @property
     def _most_bytes(self) -> float:

@@ -65,7 +65,10 @@ def opened(engine: Engine, count: int) -> Prepared:
 
 def standing(prepared: Prepared, held: int = 0) -> Any:
     """A job that takes no step; a test says what its text holds."""
-    return SimpleNamespace(prepared=prepared, held=held, paused=0, abandoned=False)
+    errors: list[BaseException] = []
+    return SimpleNamespace(
+        prepared=prepared, held=held, paused=0, abandoned=False, errors=errors, fail=errors.append
+    )
 
 
 def most_at_once(engine: Engine, requests: Sequence[Request]) -> tuple[int, list[str]]:
@@ -197,6 +200,44 @@ def test_an_error_in_counting_fails_the_request_and_ends_no_thread(
                     engine.submit(asked("a")).result(60)
             assert engine.submit(asked("a")).result(60).text == alone
         wait_until_idle(engine)
+
+
+@pytest.mark.parametrize("broken", [0, 1, 3, "together"])
+def test_an_error_in_counting_fails_the_request_that_causes_it(
+    engine: Engine, broken: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = ["a", "b", "c", "a " * 20]
+    jobs = [standing(engine.open(asked(prompt, 400))) for prompt in prompts]
+    cannot = () if broken == "together" else jobs[int(broken)].prepared.texts(0)
+    begun = memory_of([(job.prepared, RESERVE) for job in jobs[:3]])
+
+    def count(pairs: Any) -> int:
+        texts = [*pairs]
+        of_job = {text.prompt for _, text in texts} & {text.prompt for _, text in cannot}
+        if len(texts) > 2 if broken == "together" else of_job:
+            raise MemoryError("counted wrongly")
+        return bytes_needed(texts)
+
+    waits = Admission(Limits(cache_bytes=begun), plenty)
+    for job in jobs:
+        waits.add(job)
+    assert waits.admit()
+    assert [turn.job for turn in waits.active] == jobs[:3]
+    monkeypatch.setattr(admission, "bytes_needed", count)
+    grown = jobs[:3]
+    if broken == 3:
+        waits.remove(jobs[:1])
+        grown = jobs[3:]
+    for job in grown:
+        job.held = RESERVE + 1
+    assert waits.admit()
+    failed = jobs[2 if broken == "together" else int(broken)]
+    assert [job for job in jobs if job.errors] == [failed]
+    assert isinstance(failed.errors[0], marith.ModelError)
+    # The other jobs go on, and the next step looks at the jobs that wait.
+    assert not waits._full
+    assert waits.jobs == [job for job in jobs[broken == 3 :] if job is not failed]
+    assert waits.admit()
 
 
 @pytest.mark.parametrize("tokens", [3, 150])
