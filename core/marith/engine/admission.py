@@ -58,9 +58,8 @@ class Admission:
         # In the order in which they began.
         self.active: list[Turn] = []
         self.waiting: deque[Job] = deque()
-        # The tokens of the first text that memory limited, and of its prompt.
-        self._limited: tuple[int, int] | None = None
-        self._said = False
+        # The tokens of the first text that memory limited, and of its prompt; empty once logged.
+        self._limited: tuple[int, ...] | None = None
         # True if the first waiting job was found not to fit, and no job has left since.
         self._full = False
         self.lock = threading.RLock()
@@ -113,9 +112,9 @@ class Admission:
             if waits or any(turn.job.held > turn.counted for turn in self.active):
                 stopped = self._count(waits)
             is_open = not self.closed
-        if self._limited and not self._said:
-            self._said = True
+        if self._limited:
             log(_log, logging.WARNING, LIMITED, *self._limited)
+            self._limited = ()
         for job, error in stopped:
             job.prepared.lanes.release()
             if error is not None:
@@ -178,7 +177,8 @@ class Admission:
             )
         if fitting < len(counts):
             job.prepared = prepared.at_most(counts[fitting - 1])
-            self._limited = self._limited or (counts[fitting - 1], budget.prompt_tokens)
+            if self._limited is None:
+                self._limited = counts[fitting - 1], budget.prompt_tokens
         return None
 
     def fitting(self, together: Sequence[Counted], running: int) -> int:
