@@ -109,7 +109,7 @@ class Admission:
         with self.lock:
             self._changed.wait_for(self._has_work)
             waits = bool(self.waiting) and not self._full
-            if waits or any(turn.job.held > turn.counted for turn in self.active):
+            if waits or any(turn.job.tokens_held > turn.counted for turn in self.active):
                 stopped = self._count(waits)
             is_open = not self.closed
         if self._limited:
@@ -299,7 +299,7 @@ def require_enough_lanes(prepared: Prepared, limits: Limits) -> None:
 
 def reserved(job: Job) -> int:
     """Return the number of tokens after the prompt of a job for which memory is counted."""
-    return min(job.prepared.budget.more, job.held + RESERVE)
+    return min(job.prepared.budget.more, job.tokens_held + RESERVE)
 
 
 def memory_of(requests: Iterable[Counted]) -> int:

@@ -73,11 +73,11 @@ class EngineLoop:
 
         `checkpoints` are the names of the loaded models.
         """
-        jobs = self.admission
-        with jobs.lock:
-            active, waiting, lanes = len(jobs.active), len(jobs.waiting), jobs.lanes
-            counts = self._steps, checkpoints, self._repeated, jobs.paused
-            return EngineStatus(active, waiting, lanes, *counts)
+        admission = self.admission
+        with admission.lock:
+            running, waiting = len(admission.active), len(admission.waiting)
+            counts = self._steps, checkpoints, self._repeated, admission.paused
+            return EngineStatus(running, waiting, admission.lanes, *counts)
 
     def add(self, job: Job) -> None:
         """Queue a job. Raises at once if the job can never run, or if too many jobs wait."""

@@ -28,8 +28,8 @@ class Turn:
     """A job's part in a step: the positions that it wants, and the answers that it has so far.
 
     A turn takes several steps while a term still reads a long prompt. A turn with `only_drafts`
-    evaluates only terms that draft, and runs before the turns that verify. Memory is `counted` for
-    this number of tokens after the prompt.
+    evaluates only terms that draft, and runs before the turns that verify. `counted` is the number
+    of tokens after the prompt for which memory is counted.
     """
 
     job: Job

@@ -63,11 +63,16 @@ def opened(engine: Engine, count: int) -> Prepared:
     return engine.open(asked("a b c", count))
 
 
-def standing(prepared: Prepared, held: int = 0) -> Any:
+def standing(prepared: Prepared) -> Any:
     """A job that takes no step; a test says what its text holds."""
     errors: list[BaseException] = []
     return SimpleNamespace(
-        prepared=prepared, held=held, paused=0, abandoned=False, errors=errors, fail=errors.append
+        prepared=prepared,
+        tokens_held=0,
+        paused=0,
+        abandoned=False,
+        errors=errors,
+        fail=errors.append,
     )
 
 
@@ -177,7 +182,7 @@ def test_many_that_share_a_long_prompt_are_not_counted_at_each_step(
             if step == 3 * RESERVE + 10:
                 waits.add(late)
             for job in ours:
-                job.held += 1
+                job.tokens_held += 1
         assert len(waits.active) == 256
         assert [*waits.waiting] == [late]
         assert waits.paused == 0
@@ -229,7 +234,7 @@ def test_an_error_in_counting_fails_the_request_that_causes_it(
         waits.remove(jobs[:1])
         grown = jobs[3:]
     for job in grown:
-        job.held = RESERVE + 1
+        job.tokens_held = RESERVE + 1
     assert waits.admit()
     failed = jobs[2 if broken == "together" else int(broken)]
     assert [job for job in jobs if job.errors] == [failed]

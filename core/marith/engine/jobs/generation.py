@@ -121,7 +121,7 @@ class Generation:
         return ticket is None or ticket.ended
 
     @property
-    def held(self) -> int:
+    def tokens_held(self) -> int:
         prepared = self.prepared
         made = self.window.final if self._begun else len(prepared.prefix)
         return min(made + prepared.plan.longest_draft, prepared.budget.more)

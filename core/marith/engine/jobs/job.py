@@ -27,7 +27,7 @@ class Job(Protocol):
     paused: int  # how often the job was paused
 
     @property
-    def held(self) -> int:
+    def tokens_held(self) -> int:
         """The most tokens after the prompt that a lane of the job may hold after the next step."""
         ...
 

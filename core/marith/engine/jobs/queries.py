@@ -60,7 +60,7 @@ class Query(Job, Generic[Result]):
         return self.future.done()
 
     @property
-    def held(self) -> int:
+    def tokens_held(self) -> int:
         # The continuation is given, so memory is counted for all of it.
         return self.prepared.budget.more
 
