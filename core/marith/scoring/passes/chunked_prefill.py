@@ -15,9 +15,10 @@ CHUNK = 256
 SMALL_CHUNK = 64
 # An accelerator needs thousands of tokens in one pass to compute as fast as it can.
 ACCELERATOR_CHUNK = 8192
-# While other texts are decoding, an accelerator reads the first number of tokens of a model whose
-# weights have the second number of bytes. A smaller model reads more tokens in the same time.
-ACCELERATOR_SMALL_CHUNK, _BYTES = 2048, 14 * 10**9
+# While other texts are decoding, an accelerator reads `ACCELERATOR_SMALL_CHUNK` tokens of a model
+# whose weights have `_OF_BYTES` bytes. A smaller model reads more tokens in the same time.
+ACCELERATOR_SMALL_CHUNK = 2048
+_OF_BYTES = 14 * 10**9
 # A text with at most this number of unread tokens is read completely, in addition to the chunk.
 FEW_TOKENS = 16
 # A pass over this number of tokens costs about as much as a pass over one token, on a CPU and on an
@@ -44,7 +45,9 @@ class PrefillLimits:
 
         `alone` replaces the limit of the device, and `beside` is never larger.
         """
-        beside = ACCELERATOR_SMALL_CHUNK * _BYTES // max(1, nbytes) if accelerated else SMALL_CHUNK
+        beside = SMALL_CHUNK
+        if accelerated:
+            beside = ACCELERATOR_SMALL_CHUNK * _OF_BYTES // max(1, nbytes)
         alone = alone or (ACCELERATOR_CHUNK if accelerated else CHUNK)
         padding = ACCELERATOR_FREE_TOKENS if accelerated else FREE_TOKENS
         return cls(alone, min(alone, max(1, beside)), padding)
