@@ -49,10 +49,10 @@ _log = logging.getLogger(__name__)
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 _shared: dict[tuple[str, Placement, Limits], Engine] = {}
 _DEFAULT = Limits()
-LEFT = (
-    "%d engines are loaded on %s: of %s of free memory, the caches of the earlier engines leave "
-    "%s, and this engine's caches may take %s: set cache_bytes for each of them"
+FREE = (
+    "%d engines are loaded on %s. %s of its memory are free, and this engine's caches may take %s"
 )
+TOO_MUCH = f"{FREE}. Set a smaller cache_bytes for each of the engines"
 # An adapter looks up its engine at every call, nearly always with the same options, so the
 # placement and the limits are cached.
 _placement = lru_cache(maxsize=16, typed=True)(Placement)
@@ -78,8 +78,10 @@ class Engine(Entrypoints, TokenCalls):
         self._loop = EngineLoop(limits, registry.bytes_left, base.threads, device_of(base))
         # When nobody holds the engine any more, its thread must end.
         self._closing = weakref.finalize(self, self._loop.close)
-        _log_memory_left(self, free, [one for one in _engines if not one.closed])
-        _engines.add(self)
+        with loading:
+            others = [one for one in _engines if not one.closed]
+            _engines.add(self)
+        _log_free(self, free, others)
 
     @classmethod
     @names_checked(AT_ENGINES)
@@ -362,17 +364,15 @@ class Engine(Entrypoints, TokenCalls):
         return self.run(Scoring(prepared, tokens, top))
 
 
-def _log_memory_left(engine: Engine, free: int, others: Sequence[Engine]) -> None:
-    """Log what other engines on the device leave of `free` bytes, with a warning if too little."""
+def _log_free(engine: Engine, free: int, others: Sequence[Engine]) -> None:
+    """Log how many bytes are free on a device with other engines, with a warning if too few."""
     device = device_of(engine._loaded.base.checkpoint)
-    others = [one for one in others if device_of(one._loaded.base.checkpoint) == device]
-    if not others:
+    count = 1 + sum(device_of(one._loaded.base.checkpoint) == device for one in others)
+    if count == 1:
         return
-    promised = [(one.limits.cache_bytes or 0) - one._loaded.cache_limit.nbytes for one in others]
-    left, own = free - sum(max(0, size) for size in promised), engine.limits.cache_bytes or 0
-    level = logging.WARNING if own > left else logging.INFO
-    sizes = bytes_text(free), bytes_text(max(0, left)), bytes_text(own)
-    log(_log, level, LEFT, len(others) + 1, device, *sizes)
+    own = engine.limits.cache_bytes or 0
+    level, message = (logging.WARNING, TOO_MUCH) if own > free else (logging.INFO, FREE)
+    log(_log, level, message, count, device, bytes_text(free), bytes_text(own))
 
 
 def _by_device(
