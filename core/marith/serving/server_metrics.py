@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 from marith import Chunk, Completion, Engine
 
@@ -39,6 +41,8 @@ class Metrics:
         gauge("num_requests_waiting", "Waiting requests.", lambda: total("waiting"))
         gauge("lanes_in_flight", "Lanes in use.", lambda: total("lanes"))
         gauge("lane_usage_perc", "The share of all lanes that is in use.", usage)
+        says = "Times that a request was paused because memory was short."
+        registry.register(_Total("marith_num_preemptions", says, lambda: total("paused")))
         self.prompt_tokens = counter("prompt_tokens", "Tokens of prompts.")
         self.cached_tokens = counter("prefix_cache_hits", "Tokens of prompts that were cached.")
         self.made_tokens = counter("generation_tokens", "Tokens of answers.")
@@ -50,9 +54,6 @@ class Metrics:
         self.drafted = counter("drafted_tokens", "Tokens that were drafted.")
         self.accepted = counter("accepted_tokens", "Drafted tokens that were accepted.")
         self.rewinds = counter("rewinds", "Times that a ban removed tokens.")
-        self.paused = counter(
-            "num_preemptions", "Times that a request was paused because memory was short."
-        )
         self.first_token = histogram(
             "time_to_first_token_seconds", "Time from the request to the first token."
         )
@@ -81,11 +82,21 @@ class Metrics:
             (self.drafted, stats.drafted),
             (self.accepted, stats.accepted),
             (self.rewinds, stats.rewinds),
-            (self.paused, stats.paused),
         ):
             counted.labels(model).inc(number)
         self.ended.labels(model, completion.finish_reason).inc()
         self.whole.labels(model).observe(time.monotonic() - began)
+
+
+class _Total(Collector):
+    """A counter that the engines keep, so that requests count before they end, and if they fail."""
+
+    def __init__(self, name: str, says: str, value: Callable[[], float]) -> None:
+        self._name, self._says, self._value = name, says, value
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """Yield the counter with its value at this moment."""
+        yield CounterMetricFamily(self._name, self._says, value=self._value())
 
 
 class Pace:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from support.http_server import CHAT, client, events, served, wait_until
+from support.pauses import Pause, pausing
 
 from marith import Ban, Engine, Options, Plan, Prompted
 from marith.serving.server import Server
@@ -245,24 +245,46 @@ def test_every_metric_is_counted(server: Server, web: httpx.Client) -> None:
     assert after[reason] > before.get(reason, 0)
 
 
-def test_drafts_rewinds_and_pauses_are_counted(
-    server: Server, engine: Engine, web: httpx.Client
-) -> None:
+def test_drafts_and_rewinds_are_counted(server: Server, engine: Engine, web: httpx.Client) -> None:
     ban = Ban(["e"], whole_words=False)
     drafted = engine.generate(
         CHAT, FORMULA, TERMS, speculation=Plan({"rude": 3, "kind": 3}), max_tokens=30, seed=1
     )
     banned = engine.generate(CHAT, FORMULA, TERMS, ban=ban, max_tokens=9, seed=1)
-    paused = replace(banned, stats=replace(banned.stats, paused=3, rewinds=0))
-    for completion in (drafted, banned, paused):
+    for completion in (drafted, banned):
         server.metrics.completed("counted", completion, 0.0)
     told = web.get("/metrics").text
     for name, wanted in (
         ("drafted_tokens", drafted.stats.drafted), ("accepted_tokens", drafted.stats.accepted),
-        ("rewinds", banned.stats.rewinds), ("num_preemptions", paused.stats.paused),
+        ("rewinds", banned.stats.rewinds),
     ):  # fmt: skip
         assert wanted > 0
         assert f'marith_{name}_total{{model_name="counted"}} {float(wanted)}' in told
+
+
+def test_pauses_are_counted_when_they_happen_and_if_the_request_is_cancelled(
+    server: Server, web: httpx.Client
+) -> None:
+    def told(other: httpx.Client) -> float:
+        [line] = [
+            line for line in other.get("/metrics").text.splitlines()
+            if line.startswith("marith_num_preemptions_total ")
+        ]  # fmt: skip
+        return float(line.split()[1])
+
+    [engine] = server.engines()
+    before = told(web)
+    assert before == engine.status().paused
+    body = {"messages": CHAT, "stream": True, "max_tokens": 400, "ignore_eos": True}
+    with pausing(engine, [Pause(frozenset())] * 2 + [Pause(frozenset({0}))] * 3):
+        with web.stream("POST", "/v1/chat/completions", json=body) as answer:
+            lines = answer.iter_lines()
+            next(lines)
+            with client(server) as other:  # while it runs
+                wait_until(lambda: told(other) == before + 3)
+                assert not engine.status().idle
+        wait_until(lambda: engine.status().idle)
+    assert told(web) == before + 3 == engine.status().paused
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
