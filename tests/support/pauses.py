@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -14,7 +15,13 @@ from hypothesis import strategies as st
 from marith import Engine
 from marith.engine.loop import release
 from marith.engine.step import Turn
+from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.cached_runner import CachedRunner
+from marith.scoring.passes.lanes import Lane
+from marith.scoring.passes.rectangle.rectangle_lanes import RectangleLanes
+from marith.scoring.passes.segments.segment_lanes import SegmentLanes
+from marith.scoring.passes.states.state_runner import StateRunner
+from marith.scoring.terms.tree_runner import TreeRunner
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +59,7 @@ def pausing(engine: Engine, script: Iterable[Pause]) -> Iterator[None]:
     plain, steps = admission.admit, iter(script)
 
     def admit() -> bool:
-        for turn in admission.active:
-            check_counted(turn)
+        check_counted(admission.active)
         if admission.active or admission.waiting:
             if now := next(steps, None):
                 with admission.lock:
@@ -81,12 +87,45 @@ def drop_idle(engine: Engine) -> None:
         keeper.drop_idle(1 << 60)
 
 
-def check_counted(turn: Turn) -> None:
-    """Assert that no lane of a job holds more tokens than memory is counted for."""
-    if turn.job.abandoned:
-        return
-    for term, lane in turn.job.prepared.lanes.lanes.items():
-        runner = getattr(turn.job.prepared.lanes.scorers[term], "runner", None)
-        held = runner.lanes.held.get(lane) if isinstance(runner, CachedRunner) else None
-        if held is not None:
-            assert len(held.tokens) <= len(lane.prompt) + turn.counted
+def check_counted(turns: Sequence[Turn]) -> None:
+    """Assert that running texts hold at most the tokens and bytes that are counted for them."""
+    texts: dict[Any, list[LaneText]] = defaultdict(list)
+    for turn in turns:
+        for scorer, text in turn.job.prepared.texts(turn.counted):
+            texts[scorer].append(text)
+        for term, lane in turn.job.prepared.lanes.lanes.items():
+            runner = getattr(turn.job.prepared.lanes.scorers[term], "runner", None)
+            held = runner.lanes.held.get(lane) if isinstance(runner, CachedRunner) else None
+            if held is not None and not turn.job.abandoned:
+                assert len(held.tokens) <= len(lane.prompt) + turn.counted
+    for scorer, planned in texts.items():
+        # The bytes of a token are unknown before the first pass.
+        if counted := scorer.memory(planned):
+            held_bytes = bytes_in_use(scorer.runner)
+            assert held_bytes <= counted
+
+
+def bytes_in_use(runner: Any) -> int:
+    """Return the bytes that the lanes in use of a runner hold, and those that they read."""
+    match runner:
+        case StateRunner():
+            return sum(state.nbytes for state in runner.states.held.values())
+        case CachedRunner(lanes=SegmentLanes() as lanes):
+            return _bytes_of_segments(lanes)
+        case CachedRunner(lanes=RectangleLanes() as lanes) | TreeRunner(lanes=lanes):
+            lengths = [len(lane.tokens) for lane in lanes.held.values()]
+            return lanes.cache.bytes_of(len(lengths), max(lengths, default=0))
+    return 0
+
+
+def _bytes_of_segments(lanes: SegmentLanes) -> int:
+    # This maps each lane that is in use, or that a lane in use reads, to its tokens in use.
+    ends: dict[Lane, int] = {}
+    for lane in lanes.held.values():
+        ends[lane] = len(lane.tokens)
+        while lane.parent is not None:
+            ends[lane.parent] = max(ends.get(lane.parent, 0), lane.start)
+            lane = lane.parent
+    whole = sum(end - lane.start for lane, end in ends.items())
+    lost = sum(max(0, min(end, lane.lost) - lane.start) for lane, end in ends.items())
+    return lanes.cache.bytes_of(whole, whole - lost)

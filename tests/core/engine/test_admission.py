@@ -309,7 +309,16 @@ def test_idle_caches_are_dropped_for_a_request_that_needs_the_memory(
         monkeypatch.setattr(
             cache_limit, "free_memory", lambda device: own - kept + cached_bytes(engine) // 2
         )
-        assert engine.submit(asked("a", 100)).result(60).text
+        held, plain = [], loop.step
+
+        def noted(turns: Sequence[Any], controller: Any) -> None:
+            plain(turns, controller)
+            held.append(cached_bytes(engine))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(loop, "step", noted)
+            assert engine.submit(asked("a", 100)).result(60).text
+        assert 0.8 * own < max(held) <= own
         monkeypatch.setattr(cache_limit, "free_memory", lambda device: own - 2 * kept)
         wait_until_idle(engine)
         kept = cached_bytes(engine)
