@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.architectures.models import build, endless
 from support.checked_engine import FORMULAS, CheckedEngine, request, wait_until_idle
 from support.golden_cases import cases
-from support.held_passes import endless_model, hold_passes, scorer_of
+from support.held_passes import endless_engine, endless_model, hold_passes, scorer_of
 from support.pauses import Pause, pausing, scripts
 
 from marith import Completion, Engine, NGram, Plan, Request, Sampling, Stop
@@ -211,3 +211,20 @@ def test_a_pause_resizes_no_rectangle_and_reads_nothing_again(
     never, often = run([]), run(kept)
     require_equal(never[0], often[0])
     assert often[1:] == never[1:]
+
+
+def test_requests_that_continue_one_cached_prefix_hold_it_as_often_as_it_is_counted() -> None:
+    prompt = " ".join(Random(1).choices("abcdefgh", k=1000))
+    with endless_engine(4000) as engine:
+        engine.generate(prompt, max_tokens=100, speculation=None)
+        with pausing(engine, []):
+            with hold_passes(engine) as begun:
+                tickets = [engine.submit(Request("q", stop=Stop(1), speculation=None))]
+                assert begun.wait(20)
+                # These requests begin in one step.
+                tickets += [
+                    engine.submit(Request(f"{prompt} {letter}", stop=Stop(9), speculation=None))
+                    for letter in "klmnopqr"
+                ]
+            for ticket in tickets:
+                assert ticket.result(60).finish_reason == "length"

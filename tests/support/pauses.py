@@ -60,17 +60,15 @@ def pausing(engine: Engine, script: Iterable[Pause]) -> Iterator[None]:
 
     def admit() -> bool:
         check_counted(admission.active)
-        if admission.active or admission.waiting:
-            if now := next(steps, None):
-                with admission.lock:
-                    running = [t for i, t in enumerate(admission.active) if i in now.which]
-                    paused = admission.pause(running)
-                release(paused)
-                if now.drops:
-                    drop_idle(engine)
-                admission._full = now.holds and bool(admission.active)
-            else:
-                admission._full = False
+        admission._full = False
+        if admission.active and (now := next(steps, None)):
+            with admission.lock:
+                running = [t for i, t in enumerate(admission.active) if i in now.which]
+                paused = admission.pause(running)
+            release(paused)
+            if now.drops:
+                drop_idle(engine)
+            admission._full = now.holds and bool(admission.active)
         return bool(plain())
 
     admission.admit = admit
