@@ -32,7 +32,7 @@ from marith.scoring.passes.lanes import (
     rectangle,
 )
 from marith.scoring.passes.passes import Passes, Runner
-from marith.scoring.passes.questions import Answer, Span, break_off
+from marith.scoring.passes.questions import Answer, Span, note_cached
 
 _ON_A_CPU = PrefillLimits()
 
@@ -178,7 +178,7 @@ class CachedRunner(Runner):
     def release(self, owner: Hashable) -> None:
         """Free the lane of `owner` for another text, which may continue its cached tokens."""
         # The unfinished answer is dropped first, because making room may fail.
-        break_off(owner, self._unfinished.pop(owner, None))
+        note_cached(owner, self._unfinished.pop(owner, None))
         self.lanes.release(owner)
 
     def forget(self) -> None:

@@ -41,7 +41,7 @@ class RequestLane:
         return self.reading
 
 
-def break_off(lane: Hashable, answer: Answer | None) -> None:
+def note_cached(lane: Hashable, answer: Answer | None) -> None:
     """Note how many tokens were cached for an unfinished answer of a lane that is released."""
     if isinstance(lane, RequestLane) and lane.cached is None and answer and answer.passes:
         lane.cached = answer.cached

@@ -15,7 +15,7 @@ from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.chunked_prefill import CHUNK, FEW_TOKENS
 from marith.scoring.passes.lanes import SHORT_PREFIX
 from marith.scoring.passes.passes import ModelPasses, Runner
-from marith.scoring.passes.questions import Answer, RequestLane, Span, break_off
+from marith.scoring.passes.questions import Answer, RequestLane, Span, note_cached
 from marith.scoring.passes.states.states import (
     Joined,
     KeptStates,
@@ -103,7 +103,7 @@ class StateRunner(Runner):
     @torch.inference_mode()
     def release(self, owner: Hashable) -> None:
         """Release the lane of `owner`. Its state stays while there is memory, for other texts."""
-        break_off(owner, self._unfinished.pop(owner, None))
+        note_cached(owner, self._unfinished.pop(owner, None))
         self.states.release(owner)
 
     def forget(self) -> None:
