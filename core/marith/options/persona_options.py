@@ -207,8 +207,8 @@ def _joined(file: PersonaFile, options: Mapping[str, Any], name: str) -> dict[st
 def _require_model(file: PersonaFile, model: object) -> None:
     """Raise FormulaError if `model`, which is no formula of the file, looks like a mistyped one.
 
-    It does if it has no slash and no local model has that name. Any `owner/name`
-    is accepted, and so are models that the file names, because they may be on the hub.
+    It does if it has no slash and no local model has that name. Any `owner/name` is accepted, and
+    so are models that the file names, because they may be on the hub.
     """
     tables = (file.options, *file.own_options.values())
     is_named = any(table.get("model") == model for table in tables)

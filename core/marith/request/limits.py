@@ -22,9 +22,8 @@ class Limits:
     alone. If the machine has too little memory for it, a request with `max_tokens` is refused. A
     text without `max_tokens` ends when it fills `cache_bytes` or half of the free memory, whichever
     is larger. Its finish reason is "length". With `cache_bytes=0` every request runs alone. By
-    default `cache_bytes` is half of the memory that is free after the model is
-    loaded. The cached prefixes of all checkpoints share `cache_bytes`, and are dropped first to
-    make room.
+    default `cache_bytes` is half of the memory that is free after the model is loaded. The cached
+    prefixes of all checkpoints share `cache_bytes`, and are dropped first to make room.
 
     Further checkpoints, adapters and n-grams stay loaded while a request uses them. Afterwards the
     most recently used ones stay loaded, up to `loaded_bytes`.

@@ -323,21 +323,32 @@ class _Attention:
         keys = self.keys[read.rows, :, read.start : read.end]
         values = self.values[read.rows, :, read.start : read.end]
         # The queries of one text decide this, so that other texts never change its result.
-        is_kernel = self.softcap is None and keys.shape[-1] == values.shape[-1]
-        few = is_kernel and query.dtype in _SHORT and query.shape[2] < _FEW
-        dtype = torch.float32 if few else query.dtype
-        counts = row_counts(dtype, query.shape[-1]) if is_kernel else None
-        if counts is None:
-            note_neighbors("attention with a softcap, or with values of another width than keys")
-        mask = read.mask_of(self.groups, dtype, counts)
+        few = query.dtype in _SHORT and query.shape[2] < _FEW
+        dtype = torch.float32 if few and self.has_kernel else query.dtype
+        mask = read.mask_of(self.groups, dtype, self.counts(dtype))
         if read.shared:
-            return self._shared(read, query, keys, values, mask, counts, few)
+            return self._shared(read, query, keys, values, mask, dtype)
         if read.places is None:
-            return self._attend(query, keys, values, mask, counts, few)
+            return self._attend(query, keys, values, mask, dtype)
         spread = query.new_zeros(keys.shape[0], *query.shape[1:])
         spread = spread.index_copy(0, read.places, query)
-        out, score = self._attend(spread, keys, values, mask, counts, few)
+        out, score = self._attend(spread, keys, values, mask, dtype)
         return out[read.places], score[read.places]
+
+    @property
+    def has_kernel(self) -> bool:
+        """True if torch's kernel can compute this attention.
+
+        The kernel knows no softcap, and takes only keys and values of the same width.
+        """
+        return self.softcap is None and self.keys.shape[-1] == self.values.shape[-1]
+
+    def counts(self, dtype: torch.dtype) -> RowCounts | None:
+        """Return the numbers of rows that the kernel gets in a dtype; None without the kernel."""
+        if self.has_kernel:
+            return row_counts(dtype, self.keys.shape[-1])
+        note_neighbors("attention with a softcap, or with values of another width than keys")
+        return None
 
     def _shared(
         self,
@@ -346,13 +357,12 @@ class _Attention:
         keys: Tensor,
         values: Tensor,
         mask: Tensor | None,
-        counts: RowCounts | None,
-        few: bool,
+        dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         """Compute a shared read: the queries of all texts stand in one row, as if of one text."""
         texts, heads, rows, dim = query.shape
         one = query.transpose(0, 1).reshape(1, heads, texts * rows, dim)
-        out, score = self._attend(one, keys, values, mask, counts, few)
+        out, score = self._attend(one, keys, values, mask, dtype)
         out = out.reshape(heads, texts, rows, -1).transpose(0, 1)
         score = score.reshape(heads, texts, rows).transpose(0, 1)
         if read.sees_nothing is not None:
@@ -360,22 +370,16 @@ class _Attention:
         return out, score
 
     def _attend(
-        self,
-        query: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor | None,
-        counts: RowCounts | None,
-        few: bool,
+        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         """Return the attention's output, and the logsumexp of its scores.
 
-        For a query that sees nothing, the logsumexp is an arbitrary number. `few` queries of a text
-        in a 16-bit type are computed in float32. `counts` is None if torch's kernel cannot compute
-        this attention: it knows no softcap, and takes only keys and values of the same width.
+        For a query that sees nothing, the logsumexp is an arbitrary number. `dtype` is the type in
+        which the kernel computes. It is wider than the type of the queries if a text has few.
         """
+        counts = self.counts(dtype)
         if counts is not None:
-            if few:
+            if dtype != query.dtype:
                 return self._in_float32(query, keys, values, mask, counts)
             return counts.attend(query, keys, values, mask, self.scale)
         scores = (query @ keys.mT).float() * self.scale
@@ -388,12 +392,7 @@ class _Attention:
         return share.to(values.dtype) @ values, total
 
     def _in_float32(
-        self,
-        query: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        mask: Tensor | None,
-        counts: RowCounts,
+        self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, counts: RowCounts
     ) -> tuple[Tensor, Tensor]:
         """Compute few queries of a 16-bit type in float32.
 
