@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from marith.decoding import cuts, divergences
+from marith.decoding.weighted_sums import has_nan, weighted_sum
 from marith.errors import FormulaError
-from marith.formula.meaning.removal import without_cuts
+from marith.formula.meaning.shares import shares_of
 from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor, Sigmoid, Varying
 from marith.formula.tree.node import Node, parts
 from marith.formula.tree.nodes import Cut, Formula, Scaled, Sum, Tempered
@@ -108,44 +109,28 @@ def evaluate(formula: Formula, rows: Mapping[Term, Tensor]) -> Tensor:
     (0 outside its candidates), and numbers [positions, 1] for each observation. Raises FormulaError
     if the terms allow no token in common.
     """
-    value = value_of(formula, rows)
-    if value.allowed is not None and not bool(value.allowed.any(dim=-1).all()):
-        raise FormulaError(f"no token is allowed by every part of {to_text(formula)!r}")
-    return value.logprobs()
+    logprobs = compose(formula, rows)
+    if has_nan(logprobs):
+        allowed = value_of(formula, rows).allowed
+        if allowed is not None and not bool(allowed.any(dim=-1).all()):
+            raise FormulaError(f"no token is allowed by every part of {to_text(formula)!r}")
+    return logprobs
+
+
+def compose(formula: Formula, rows: Mapping[Term, Tensor]) -> Tensor:
+    """Return the composed log-distribution as `evaluate` does, without a check.
+
+    A position at which no token is allowed is NaN, as is a position at which a term is NaN.
+    """
+    # The row of a term is normalised already.
+    if isinstance(formula, Term):
+        return rows[formula]
+    return Evaluation(rows, repeated(formula)).logprobs(formula)
 
 
 def value_of(formula: Formula, rows: Mapping[Term, Tensor]) -> Value:
     """Return score, weight and allowed tokens of a formula, for the `rows` of `evaluate`."""
     return Evaluation(rows, repeated(formula)).value(formula)
-
-
-def lift_cuts(
-    formula: Formula,
-    composed: Tensor,
-    allowed: Tensor,
-    rows_at: Callable[[list[int]], Mapping[Term, Tensor]],
-) -> tuple[Tensor, list[int], list[int]]:
-    """Return composed rows, without the formula's cuts where they leave no `allowed` token.
-
-    `composed` and `allowed` are [positions, vocab]. `rows_at` returns the rows of the formula's
-    terms at some positions, as `evaluate` takes them. Two lists of positions are returned too:
-    positions that are composed without cuts, and positions at which no allowed token is left even
-    then.
-    """
-    stuck = _stuck(composed, allowed)
-    uncut = without_cuts(formula) if stuck else formula
-    if uncut == formula:
-        return composed, [], stuck
-    composed = composed.clone()
-    composed[stuck] = evaluate(uncut, rows_at(stuck))
-    return composed, stuck, _stuck(composed, allowed)
-
-
-def _stuck(composed: Tensor, allowed: Tensor) -> list[int]:
-    """Return the positions at which no allowed token has a probability."""
-    possible = ((composed > -math.inf) & allowed).any(dim=-1)
-    positions: list[int] = (~possible).nonzero().flatten().tolist()
-    return positions
 
 
 def candidates_of(
@@ -209,7 +194,8 @@ class Evaluation:
 
     def logprobs(self, formula: Formula) -> Tensor:
         """Return the log-distribution of a formula, [positions, vocab]."""
-        return self.value(formula).logprobs()
+        shares = shares_of(formula)
+        return self.value(formula).logprobs() if shares is None else weighted_sum(self.rows, shares)
 
     def factor(self, factor: Factor) -> float | Tensor:
         """Return the value of a factor: a number, or a tensor [positions, 1].

@@ -43,7 +43,7 @@ def drawn(masses: Tensor, chances: Tensor) -> Tensor:
     depends on the seed, and not on the size of the vocabulary or on the kernel that adds the
     masses. The token is `DRAWN_FROM_NAN` if masses are NaN: see `require_numbers`.
     """
-    cumulative = masses.double().cumsum(dim=-1)
+    cumulative = masses.to(torch.float64, copy=True).cumsum_(dim=-1)
     total = cumulative[:, -1:].contiguous()
     thresholds = chances.to(total)[:, None] * total
     tokens = torch.searchsorted(cumulative, thresholds, right=True)

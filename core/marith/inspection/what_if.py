@@ -13,7 +13,8 @@ from marith.answers.answer_grammar import AnswerGrammars
 from marith.answers.detectors import ends_of
 from marith.decoding import cuts
 from marith.decoding.blocks import Block
-from marith.decoding.evaluate import evaluate, lift_cuts
+from marith.decoding.evaluate import evaluate
+from marith.decoding.lift_cuts import lift_cuts
 from marith.decoding.matcher import Matcher
 from marith.decoding.random_numbers import DRAW, uniform
 from marith.decoding.row_constraints import Constraint, CustomConstraint, LeastLength, Penalties

@@ -93,14 +93,16 @@ def verify(
     epsilon is added anywhere: if P = Q, every token is kept, and if P and Q share no token, every
     token is replaced. −inf is probability 0.
     """
-    target = targets.double().exp()
+    # float32 suffices for probabilities: only their sums need float64.
+    probabilities, numbers = targets.exp(), numbers.to(targets.device)
     # `NOT_DRAFTED` is not an index, so token 0 stands in for it. Its overlap is not used.
-    numbers, stands = numbers.to(target), proposed.to(target.device).clamp(min=0)
-    overlaps = target.gather(1, stands[:, None])[:, 0]
+    stands = proposed.to(targets.device).clamp(min=0)
+    overlaps = probabilities.gather(1, stands[:, None])[:, 0].double()
     drafted = [row for row, draft in enumerate(drafts) if draft is not None]
     if not drafted:
-        return drawn(target, numbers[:, DRAW]), overlaps
-    draft = torch.stack([d for d in drafts if d is not None]).double().exp()
+        return drawn(probabilities, numbers[:, DRAW]), overlaps
+    target = probabilities.double()
+    draft = torch.stack([d for d in drafts if d is not None]).exp().double()
     draft_targets = target[drafted]
     draft_tokens = stands[drafted, None]
     # A drafted token is kept if its first random number u is below P / Q. Comparing u · Q with P

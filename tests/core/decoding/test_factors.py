@@ -243,9 +243,9 @@ def test_a_factor_is_computed_once(rows: Tensor) -> None:
     looked: list[Formula] = []
 
     class Watched(Evaluation):
-        def value(self, formula: Formula) -> Value:
+        def logprobs(self, formula: Formula) -> Tensor:
             looked.append(formula)
-            return super().value(formula)
+            return super().logprobs(formula)
 
     known = Watched({a: rows})
     known.factor(entropy(a) * (1 + entropy(a)) - maximum(entropy(a), 0.5))

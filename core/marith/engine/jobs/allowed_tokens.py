@@ -10,7 +10,7 @@ from torch import Tensor
 from marith.answers.backtracking import Backtracking
 from marith.decoding import cuts
 from marith.decoding.blocks import Block
-from marith.decoding.evaluate import lift_cuts
+from marith.decoding.lift_cuts import lift_cuts
 from marith.decoding.matcher import Matcher
 from marith.errors import FormulaError, RequestError
 from marith.formula.tree.nodes import Formula

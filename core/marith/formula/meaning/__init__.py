@@ -10,5 +10,6 @@
 - `partial`: finds the distribution that a formula defines while only some terms are computed.
 - `polynomials`: represents weights as polynomials of factors, with their ranges.
 - `removal`: removes cuts or classifiers from a formula.
+- `shares`: computes the shares of terms in a sum whose factors are numbers.
 - `weights`: computes the weights of formulas by kind of node, and the ranges of factors.
 """

@@ -1,0 +1,76 @@
+"""Sums of terms whose factors are numbers equal what `evaluate` computes node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from support.step_tensors import Waits
+from support.strategies import speakers, spoken
+from torch import Tensor
+
+from marith.decoding.evaluate import compose, evaluate, value_of
+from marith.formula.meaning.shares import shares_of
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.operators import union
+from marith.formula.tree.terms import Classifier, Term
+
+TERMS = speakers(3)
+a, b, c = TERMS
+FACTORS = st.floats(-2.0, 2.0).map(lambda factor: round(factor, 3))
+WORLDS = spoken(TERMS, holes=True)
+
+
+@st.composite
+def sums(draw: st.DrawFn) -> Formula:
+    first, second, third, whole = draw(FACTORS), draw(FACTORS), draw(FACTORS), draw(FACTORS)
+    inner = first * b + second * c
+    assume(1 + whole * (first + second) + third > 0.1)
+    return a + whole * inner + third * a
+
+
+@given(sums(), WORLDS)
+def test_a_sum_of_terms_is_what_its_nodes_give(f: Formula, world: Mapping[Term, Tensor]) -> None:
+    value = value_of(f, world)
+    assume(value.allowed is None or bool(value.allowed.any(dim=-1).all()))
+    torch.testing.assert_close(evaluate(f, world), value.logprobs(), atol=2e-5, rtol=1e-4)
+
+
+@given(sums(), WORLDS)
+def test_a_device_that_must_not_wait_gets_the_same_rows(
+    f: Formula, world: Mapping[Term, Tensor]
+) -> None:
+    here = compose(f, world)
+    with Waits() as waits:
+        there = compose(f, world)
+    assert waits.count == 0
+    torch.testing.assert_close(there, here, equal_nan=True, atol=2e-5, rtol=1e-4)
+
+
+@given(WORLDS)
+def test_a_position_without_an_allowed_token_is_nan_and_no_other(
+    world: Mapping[Term, Tensor],
+) -> None:
+    rows = {term: row.clone() for term, row in world.items()}
+    rows[a][0], rows[a][0, 1] = -torch.inf, 0.0
+    rows[b][0, 1] = -torch.inf
+    others = value_of(a - 0.5 * b, rows).allowed
+    assume(others is None or bool(others[1:].any(dim=-1).all()))
+    composed = compose(a - 0.5 * b, rows)
+    assert composed.isnan().all(dim=-1).tolist() == [True, *[False] * (len(composed) - 1)]
+
+
+def test_shares_are_factors_divided_by_their_sum_and_a_classifier_has_no_weight() -> None:
+    judge = Classifier("judge")
+    assert shares_of(2 * a - 0.5 * (b - a) + 3 * judge) == {a: 1.25, b: -0.25, judge: 1.5}
+    assert shares_of(a) == {a: 1.0}
+    assert shares_of(a + 0 * b) == {a: 1.0}
+    assert shares_of(a + union(a, b)) is None
+    assert shares_of(a - b) is None
+
+
+def test_a_formula_of_one_term_is_the_row_of_that_term() -> None:
+    row = torch.randn(2, 5).log_softmax(-1)
+    assert compose(a, {a: row}) is row
