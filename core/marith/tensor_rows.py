@@ -39,6 +39,15 @@ def gather(rows: Sequence[Row]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
+def has_nan(logprobs: Tensor) -> bool:
+    """Return True if a row of normalised log-probabilities [rows, vocab] is NaN.
+
+    On an accelerator this waits for the device.
+    """
+    # One column is enough, because one NaN makes its whole row NaN.
+    return bool(logprobs[:, -1].isnan().any())
+
+
 def compacted(rows: Sequence[Row]) -> list[Row]:
     """Return the rows, or copies if their tensors have more than twice as many rows in total.
 

@@ -10,6 +10,9 @@ from dataclasses import replace
 from typing import Any
 from weakref import ref
 
+import torch
+from torch import Tensor
+
 from marith import Engine, Request
 from marith.testing import passes_of, tiny_model, tiny_tokenizer
 
@@ -91,6 +94,15 @@ def raise_at_token(engine: Engine, token: int, error: BaseException) -> Any:
             raise error
 
     return model_of(engine).register_forward_pre_hook(fail, with_kwargs=True)
+
+
+def nan_at_token(engine: Engine, token: int) -> Any:
+    """Let every text with this token be NaN from there on, until the returned handle is removed."""
+
+    def spoil(_: Any, args: tuple[Tensor, ...], embedded: Tensor) -> Tensor:
+        return embedded.masked_fill((args[0] == token)[..., None], torch.nan)
+
+    return model_of(engine).get_input_embeddings().register_forward_hook(spoil)
 
 
 @contextmanager

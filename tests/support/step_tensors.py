@@ -54,8 +54,8 @@ def watch_steps(
     """Run each later step within the context that `watching` returns."""
     step = loop.step
 
-    def watched(*given: Any) -> None:
+    def watched(*given: Any, **options: Any) -> None:
         with watching():
-            step(*given)
+            step(*given, **options)
 
     monkeypatch.setattr(loop, "step", watched)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from marith.decoding import cuts, divergences
-from marith.decoding.weighted_sums import has_nan, weighted_sum
+from marith.decoding.weighted_sums import weighted_sum
 from marith.errors import FormulaError
 from marith.formula.meaning.shares import shares_of
 from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor, Sigmoid, Varying
@@ -53,6 +53,7 @@ from marith.formula.tree.signals import (
     likelihood_of,
 )
 from marith.formula.tree.terms import Classifier, Term
+from marith.tensor_rows import has_nan
 
 # The least mass of an allowed token in a mixture, whose weights may be negative.
 LEAST_MASS = 1e-30
@@ -343,7 +344,7 @@ def _evaluate_relu(relu: Relu, at: Evaluation) -> Value:
     # Where neither side allows a token, the difference is NaN, and NaN is not below ∞.
     allowed = above < math.inf
     score = above.masked_fill(~allowed, 0.0)
-    return Value(score, 0.0, None if bool(allowed.all()) else allowed)
+    return Value(score, 0.0, None if allowed.is_cpu and bool(allowed.all()) else allowed)
 
 
 @node_value.register

@@ -10,6 +10,7 @@ from torch import Tensor
 from marith.decoding import cuts
 from marith.errors import FormulaError
 from marith.request.sampling import Sampling
+from marith.tensor_rows import has_nan
 
 DRAWN_FROM_NAN = -1  # in place of a token
 # At this temperature only the likeliest token is drawn, and float32 cannot divide by less.
@@ -41,7 +42,7 @@ def drawn(masses: Tensor, chances: Tensor) -> Tensor:
 
     The masses may have any sum. The cumulative distribution is inverted in float64. So a text
     depends on the seed, and not on the size of the vocabulary or on the kernel that adds the
-    masses. The token is `DRAWN_FROM_NAN` if masses are NaN: see `require_numbers`.
+    masses. The token is `DRAWN_FROM_NAN` if masses are NaN: see `require_drawn`.
     """
     cumulative = masses.to(torch.float64, copy=True).cumsum_(dim=-1)
     total = cumulative[:, -1:].contiguous()
@@ -52,9 +53,18 @@ def drawn(masses: Tensor, chances: Tensor) -> Tensor:
     return torch.where(total.isnan(), DRAWN_FROM_NAN, torch.minimum(tokens, last))[:, 0]
 
 
-def require_numbers(tokens: Sequence[float]) -> None:
+def require_drawn(tokens: Sequence[float]) -> None:
     """Raise FormulaError if a token was drawn from NaN."""
-    if DRAWN_FROM_NAN in tokens:
+    _refuse_nan(DRAWN_FROM_NAN in tokens)
+
+
+def require_numbers(logprobs: Tensor) -> None:
+    """Raise FormulaError if a composed row [positions, vocab] is NaN."""
+    _refuse_nan(has_nan(logprobs))
+
+
+def _refuse_nan(found: bool) -> None:
+    if found:
         raise FormulaError(
             "the composed distribution is not a number (NaN): a factor of the formula is too large "
             "for float32, or a function of your own returned NaN; write smaller factors"

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from marith.formula.tree.terms import Term
+from marith.tensor_rows import has_nan
 
 
 def weighted_sum(rows: Mapping[Term, Tensor], shares: Mapping[Term, float]) -> Tensor:
@@ -31,8 +32,3 @@ def weighted_sum(rows: Mapping[Term, Tensor], shares: Mapping[Term, float]) -> T
     forbidden = reduce(torch.minimum, parts) == -math.inf
     return torch.log_softmax(score.masked_fill_(forbidden, -math.inf), dim=-1)
 
-
-def has_nan(logprobs: Tensor) -> bool:
-    """Return True if a row of normalised log-probabilities [positions, vocab] is NaN."""
-    # One column is enough, because one NaN makes its whole row NaN.
-    return bool(logprobs[:, -1].isnan().any())

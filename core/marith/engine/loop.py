@@ -159,7 +159,8 @@ class EngineLoop:
         try:
             step(turns, self.controller)
         except BaseException:
-            # One job's error must not fail the others, so the step is repeated for each job alone.
+            # One job's error must not fail the others, so the step is repeated for each job alone,
+            # with the checks that say what is wrong.
             self._repeated += 1
             for turn in turns:
                 if not (turn.job.done or turn.job.abandoned):
@@ -209,7 +210,7 @@ def fail_all(jobs: Iterable[Job], error: Callable[[Job], BaseException]) -> None
 
 def _step_alone(turn: Turn, controller: Controller) -> None:
     try:
-        step([turn], controller)
+        step([turn], controller, checked=True)
     except BaseException as error:
         turn.job.fail(fault(error))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from marith.decoding.blocks import Block
-from marith.decoding.evaluate import candidates_of, evaluate
+from marith.decoding.evaluate import candidates_of, compose, evaluate
 from marith.engine.jobs.job import Job
 from marith.engine.jobs.queries import TextQuery, share
 from marith.errors import fault
@@ -60,22 +60,24 @@ class Turn:
         return bool(missing) and all(isinstance(term, Classifier) for term in missing)
 
 
-def step(turns: Sequence[Turn], controller: Controller) -> None:
+def step(turns: Sequence[Turn], controller: Controller, checked: bool = False) -> None:
     """Draft for all texts first, so that all verifications share one pass. Then verify.
 
-    A step that raises before any job accepts its verdict can be repeated for each job alone.
+    A step that raises before any job accepts its verdict can be repeated for each job alone. With
+    `checked`, the error says where NaN came from: the step waits for the device more often, and
+    examines the rows of every term.
     """
     turns = within_memory(turns)
     choose_drafts(turns, controller)
     ahead = [turn for turn in turns if turn.only_drafts]
     while ahead:
-        ready = [turn for turn in run(ahead, controller) if not turn.job.done]
+        ready = [turn for turn in run(ahead, controller, checked) if not turn.job.done]
         for turn in ready:
             turn.ask()
         ahead = [turn for turn in ready if turn.only_drafts]
         # A query whose terms are all drafts may already be done after this round.
         turns = [turn for turn in turns if not turn.job.done]
-    run(turns, controller)
+    run(turns, controller, checked)
 
 
 def within_memory(turns: Sequence[Turn]) -> Sequence[Turn]:
@@ -103,7 +105,7 @@ def choose_drafts(turns: Sequence[Turn], controller: Controller) -> None:
         turn.ask()
 
 
-def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
+def run(turns: Sequence[Turn], controller: Controller, checked: bool) -> list[Turn]:
     """Run one round, and return the turns whose terms have all been evaluated.
 
     The round is timed if any plan chooses its draft lengths by measured times.
@@ -112,8 +114,8 @@ def run(turns: Sequence[Turn], controller: Controller) -> list[Turn]:
     if any(turn.job.prepared.plan.chooses_lengths for turn in turns):
         scorers = {turn.job.prepared.lanes.scorers[term] for turn in turns for term in turn.counts}
     read, started = sum(scorer.tokens_read for scorer in scorers), time.perf_counter()
-    ready = score(turns)
-    checks = compose(ready)
+    ready = score(turns, checked)
+    checks = compose_all(ready, checked)
     verdicts = verify_all([check for _, check in checks])
     if scorers:
         seconds, rows = time.perf_counter() - started, judged(turns)
@@ -141,7 +143,7 @@ def judged(turns: Sequence[Turn]) -> int:
     return sum(count for term, count in wanted if isinstance(term, Classifier))
 
 
-def score(turns: Sequence[Turn]) -> list[Turn]:
+def score(turns: Sequence[Turn], checked: bool) -> list[Turn]:
     """Evaluate the wanted positions, and return the turns whose terms have all been evaluated."""
     _score(
         (turn, scorer, span)
@@ -154,7 +156,11 @@ def score(turns: Sequence[Turn]) -> list[Turn]:
         return ready
     # A classifier judges the likeliest tokens of its guide, whose rows are known only now.
     judging = [turn for turn in turns if turn.waits_for_classifiers]
-    _score((turn, scorer, span) for turn in judging for scorer, span in _classifier_spans(turn))
+    _score(
+        (turn, scorer, span)
+        for turn in judging
+        for scorer, span in _classifier_spans(turn, checked)
+    )
     return [turn for turn in turns if len(turn.answers) == len(turn.counts)]
 
 
@@ -182,7 +188,7 @@ def _spans(
     ]
 
 
-def _classifier_spans(turn: Turn) -> Iterator[tuple[Scorer, Span]]:
+def _classifier_spans(turn: Turn, checked: bool) -> Iterator[tuple[Scorer, Span]]:
     """Yield the spans of classifiers: each judges the likeliest tokens of its guide."""
     job, prepared = turn.job, turn.job.prepared
     for classifier, count in turn.counts.items():
@@ -190,18 +196,29 @@ def _classifier_spans(turn: Turn) -> Iterator[tuple[Scorer, Span]]:
             assert isinstance(classifier, Classifier)
             guide = prepared.plan.guide_of(classifier)
             rows = job.rows(prepared.plan.leaves(guide), count, turn.answers)
+            if checked:
+                _require_numbers(job, rows)
             logprobs = {term: gather(term_rows) for term, term_rows in rows.items()}
             tokens = candidates_of(guide, logprobs, classifier.candidates, classifier.coverage)
             lanes = prepared.lanes
             yield lanes.scorers[classifier], lanes.span(classifier, turn.text, count, tokens)
 
 
-def compose(turns: Sequence[Turn]) -> list[tuple[Job, Check]]:
-    """Return the check of each job. Positions with the same formula are composed together."""
+def compose_all(turns: Sequence[Turn], checked: bool) -> list[tuple[Job, Check]]:
+    """Return the check of each job. Positions with the same formula are composed together.
+
+    A position at which a term is NaN, or no token is allowed, is composed to NaN. With `checked`,
+    an error is raised instead.
+    """
     received = []
     for turn in turns:
-        received.append((turn.job, turn.job.receive(turn.answers)))
+        blocks = turn.job.receive(turn.answers)
+        received.append((turn.job, blocks))
         turn.answers = {}
+        if checked:
+            for block in blocks:
+                _require_numbers(turn.job, block.rows)
+    compose_rows = evaluate if checked else compose
     together: dict[Formula, list[Block]] = defaultdict(list)
     for _, blocks in received:
         for block in blocks:
@@ -212,7 +229,7 @@ def compose(turns: Sequence[Turn]) -> list[tuple[Job, Check]]:
             term: gather([row for block in blocks for row in block.rows[term]])
             for term in blocks[0].terms
         }
-        results = iter(rows_of(evaluate(formula, rows)))
+        results = iter(rows_of(compose_rows(formula, rows)))
         composed.update((id(block), list(islice(results, block.count))) for block in blocks)
     checks = []
     for job, blocks in received:
@@ -221,3 +238,9 @@ def compose(turns: Sequence[Turn]) -> list[tuple[Job, Check]]:
             if check is not None:
                 checks.append((job, check))
     return checks
+
+
+def _require_numbers(job: Job, rows: Mapping[Term, Sequence[Row]]) -> None:
+    """Raise ModelError if a row of a term is NaN."""
+    for term, own in rows.items():
+        job.prepared.lanes.scorers[term].require_numbers(own)

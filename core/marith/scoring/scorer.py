@@ -12,6 +12,7 @@ from torch import Tensor
 from marith.request.prompt import Prompt
 from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.questions import Answer, Reading, RequestLane, Span
+from marith.tensor_rows import Row
 
 
 def moved_to(answers: list[Answer | None], device: torch.device) -> list[Answer | None]:
@@ -86,6 +87,14 @@ class Scorer(Protocol):
         """Return one answer for each span, in order; None while the lane is still being read."""
         ...
 
+    def require_numbers(self, rows: Sequence[Row]) -> None:
+        """Raise ModelError if a row of an answer is NaN, and drop what is cached.
+
+        On an accelerator this waits for the device, so the engine calls it only after a step from
+        which NaN came.
+        """
+        ...
+
     def release(self, lane: RequestLane) -> None:
         """Release a lane: its text has ended, or is paused.
 
@@ -128,6 +137,9 @@ class WithoutContext:
     def load(self, term: Any) -> object:
         """Return None: nothing is loaded for one term only."""
         return None
+
+    def require_numbers(self, rows: Sequence[Row]) -> None:
+        """Do nothing: a row that no language model computes is never NaN."""
 
     def release(self, lane: RequestLane) -> None:
         """Do nothing: nothing is kept for a lane."""

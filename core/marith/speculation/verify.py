@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from marith.decoding.random_numbers import DRAW, KEEP, Draws, uniform
-from marith.decoding.sampling import DRAWN_FROM_NAN, drawn, require_numbers, warp
+from marith.decoding.sampling import DRAWN_FROM_NAN, drawn, require_drawn, warp
 from marith.request.sampling import Sampling
 from marith.tensor_rows import Row, gather, rows_of, vector
 
@@ -72,7 +72,7 @@ def verify_all(checks: Sequence[Check]) -> list[Verdict]:
     # Both results are joined in one tensor, so that a step waits only once for the device. float64
     # holds every token exactly.
     tokens, overlaps = torch.stack((verified.to(shared.dtype), shared)).tolist()
-    require_numbers(tokens)
+    require_drawn(tokens)
     verdicts, first = [], 0
     for check in checks:
         end = first + len(check.tokens)

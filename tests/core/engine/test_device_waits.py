@@ -1,4 +1,4 @@
-"""How often a step waits for the device: as often for many texts and terms as for one."""
+"""A step waits for the device only once, for its tokens."""
 
 from __future__ import annotations
 
@@ -8,13 +8,19 @@ from support.step_tensors import Waits, watch_steps
 
 from marith import Request, Sampling, Stop
 
-FORMULA, TERMS = "M + 0.5*x + 0.3*y - 0.4*z", {"x": "a b", "y": "c d", "z": "e f"}
-OF_A_STEP = 3  # whether the pass is of numbers, and any token allowed; the tokens with the rest
+TERMS = {"x": "a b", "y": "c d", "z": "e f"}
+FORMULAS = [
+    "M + 0.5*x + 0.3*y - 0.4*z",
+    "M - 0.5*union(x, M) + 0.2*y",
+    "where(jsd(M, x) > 0.1, x.min_p(0.1), intersection(M, z).top_k(5))",
+    "M + relu(x - y)",
+]
 
 
+@pytest.mark.parametrize("formula", FORMULAS)
 @pytest.mark.parametrize("texts", [1, 5])
-def test_a_step_waits_as_often_for_many_plain_texts_as_for_one(
-    monkeypatch: pytest.MonkeyPatch, texts: int
+def test_a_step_waits_once_for_any_number_of_texts(
+    monkeypatch: pytest.MonkeyPatch, texts: int, formula: str
 ) -> None:
     steps: list[Waits] = []
 
@@ -25,10 +31,10 @@ def test_a_step_waits_as_often_for_many_plain_texts_as_for_one(
     with tiny_engine() as engine:
         watch_steps(monkeypatch, waits)
         requests = [
-            Request(f"a {'b ' * i}", FORMULA, TERMS, Sampling(seed=i), Stop(6), None)
+            Request(f"a {'b ' * i}", formula, TERMS, Sampling(seed=i), Stop(6), None)
             for i in range(texts)
         ]
         with hold_passes(engine):
             tickets = [engine.submit(request) for request in requests]
         assert all(ticket.result(60).tokens for ticket in tickets)
-    assert {step.count for step in steps[2:]} == {OF_A_STEP}
+    assert {step.count for step in steps[2:]} == {1}

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from marith.decoding.blocks import Block
+from marith.decoding.sampling import require_numbers
 from marith.engine.jobs.job import Job
 from marith.engine.prepare import Prepared
 from marith.engine.threads.futures import EngineFuture
@@ -98,6 +99,7 @@ class NextLogprobs(_FormulaQuery[Tensor]):
 
     def check(self, rows: Sequence[Row]) -> None:
         logprobs, last = rows[-1]
+        require_numbers(logprobs[last, None])
         self.future.give(logprobs[last].clone())
 
     def wanted(self) -> tuple[Sequence[int], Mapping[Term, int]]:
@@ -133,6 +135,7 @@ class TextQuery(_FormulaQuery[Result]):
 
     def check(self, rows: Sequence[Row]) -> None:
         logprobs = gather(rows)
+        require_numbers(logprobs)
         end = self._known + len(logprobs)
         tokens = torch.tensor(self._continuation[self._known : end])
         self.take(logprobs, tokens.to(logprobs.device))

@@ -9,7 +9,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from marith.errors import ModelError
 from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.lane_text import LaneText
 from marith.scoring.notices import warn
@@ -124,7 +123,7 @@ class CachedRunner(Runner):
         tokens_by_row = [[asked.continuation[-1]] for _, asked in by_row]
         adapters = [asked.lane.adapter for _, asked in by_row]
         tokens = rectangle([lane for lane, _ in by_row], tokens_by_row, adapters, 1)
-        logprobs = self._logprobs(self._logits([tokens], [])[0])
+        logprobs = self.passes.logprobs(self._logits([tokens], [])[0])
         number = self.passes.counted(len(tokens_by_row))
         place = {id(lane): i for i, (lane, _) in enumerate(by_row)}
         answers: list[Answer | None] = []
@@ -214,8 +213,8 @@ class CachedRunner(Runner):
         logits, early = self._logits(rectangles, layers)
         tokens_by_row = [tokens for each in rectangles for tokens in each.new]
         number = self.passes.counted(sum(map(len, tokens_by_row)))
-        logprobs = self._logprobs(logits)
-        exits = {layer: self._logprobs(out) for layer, out in zip(layers, early, strict=True)}
+        logprobs = self.passes.logprobs(logits)
+        exits = {layer: self.passes.logprobs(out) for layer, out in zip(layers, early, strict=True)}
         counts = [each.count for each in rectangles for _ in each.lanes]
         end = 0
         for item, tokens, count in zip(items, tokens_by_row, counts, strict=True):
@@ -229,15 +228,6 @@ class CachedRunner(Runner):
             answer.rows = [(logprobs, at) for at in places]
             for layer in item.question.lane.exits:
                 answer.exits[layer] = [(exits[layer], at) for at in places]
-
-    def _logprobs(self, logits: Tensor) -> Tensor:
-        """Return log-probabilities. For NaN, drop all keys and values and raise ModelError."""
-        try:
-            return self.passes.logprobs(logits)
-        except ModelError:
-            # NaN keys would reach the next text in this row.
-            self.lanes.forget()
-            raise
 
     def _logits(
         self, rectangles: Sequence[Rectangle], layers: Sequence[int]

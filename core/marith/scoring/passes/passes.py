@@ -23,6 +23,7 @@ from marith.scoring.weights import lora_files
 from marith.scoring.weights.kinds import why_nan
 from marith.scoring.weights.lora_files import Adapter
 from marith.scoring.weights.placing import main_device
+from marith.tensor_rows import has_nan
 
 # A model's argument for a cache has one of these names. From transformers 5.24 on, all models use
 # the first name. Before, the name depends on the model.
@@ -88,17 +89,14 @@ class Passes(ABC):
     def logprobs(self, logits: Tensor) -> Tensor:
         """Return log-probabilities [rows · count, vocab] in float32 of logits [rows, count, vocab].
 
-        Raises ModelError for NaN.
+        A row is NaN if one of its logits is NaN or ∞. It is not checked here, because the check
+        would wait for the device: see `Scorer.require_numbers`.
         """
         # The head of a model may be wider than its vocabulary.
         logits = logits[..., : self.vocab].float().flatten(0, -2)
         if len(self._holes):
             logits = logits.index_fill(-1, self._holes, -math.inf)
-        logprobs = torch.log_softmax(logits, dim=-1)
-        # One column is enough, because one NaN makes its whole row NaN.
-        if bool(logprobs[:, -1].isnan().any()):
-            raise ModelError(self.why_nan())
-        return logprobs
+        return torch.log_softmax(logits, dim=-1)
 
 
 class Runner(ABC):
@@ -221,6 +219,12 @@ class ModelPasses(Passes):
 
     @torch.inference_mode()
     def uncached(self, texts: Tensor) -> Tensor:
-        """Return log-probabilities [rows, length, vocab] of texts [rows, length], in one pass."""
+        """Return log-probabilities [rows, length, vocab] of texts [rows, length], in one pass.
+
+        Raises ModelError for NaN.
+        """
         logits = self.model(input_ids=texts.to(self.device), use_cache=False).logits
-        return self.logprobs(logits).view(*logits.shape[:2], -1)
+        logprobs = self.logprobs(logits)
+        if has_nan(logprobs):
+            raise ModelError(self.why_nan())
+        return logprobs.view(*logits.shape[:2], -1)

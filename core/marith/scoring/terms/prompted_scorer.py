@@ -25,7 +25,7 @@ from marith.scoring.terms.text_likelihood import Histories
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.locate import FileTimes, file_times
 from marith.scoring.weights.lora_files import Adapter
-from marith.tensor_rows import Row, gather, rows_of
+from marith.tensor_rows import Row, gather, has_nan, rows_of
 
 # The key is an adapter's name, and the times at which its files were written.
 _Key: TypeAlias = "tuple[str, FileTimes]"
@@ -206,6 +206,13 @@ class PromptedScorer:
         logprobs = self._histories.logprobs(span.lane, span.count)
         device = self._output_device or self.checkpoint.device
         return Answer(rows_of(logprobs.to(device)), passes, cached)
+
+    def require_numbers(self, rows: Sequence[Row]) -> None:
+        """Raise ModelError if a row is NaN, and drop all keys, values and states."""
+        if has_nan(gather(rows)):
+            # NaN keys would reach the next text that takes this lane.
+            self.runner.forget()
+            raise ModelError(self.runner.passes.why_nan())
 
     def release(self, lane: RequestLane) -> None:
         """Release a lane. Its keys and values stay cached until another lane needs the room."""

@@ -160,7 +160,7 @@ class StateRunner(Runner):
         )
         number = self.passes.counted(len(tokens))
         answers: dict[Hashable, Answer] = {}
-        rows = self._logprobs(logits)
+        rows = rows_of(self.passes.logprobs(logits))
         for state, asked, token, row in zip(states, questions, tokens, rows, strict=True):
             answers[asked.lane] = Answer([row], number, len(state.tokens))
             state.tokens.append(token)
@@ -192,9 +192,9 @@ class StateRunner(Runner):
         elif asked.count > 1 and at and not redrawn:
             self.states.before[asked.lane] = state.copied(snapshot=True)
         logits, early = self._read(state, text[at:], lane, answer, asked.count, lane.exits)
-        answer.rows = self._logprobs(logits)
+        answer.rows = rows_of(self.passes.logprobs(logits))
         for layer, out in zip(lane.exits, early, strict=True):
-            answer.exits[layer] = self._logprobs(out)
+            answer.exits[layer] = rows_of(self.passes.logprobs(out))
         return answer
 
     def _begun(self, asked: Span, state: State) -> Answer:
@@ -224,14 +224,6 @@ class StateRunner(Runner):
                 at = known if whole else min(known, (at // CHUNK + 1) * CHUNK)
                 yield at
         yield length
-
-    def _logprobs(self, logits: Tensor) -> list[Row]:
-        """Return the rows of log-probabilities. For NaN, drop all states and raise ModelError."""
-        try:
-            return rows_of(self.passes.logprobs(logits))
-        except ModelError:
-            self.forget()
-            raise
 
     def _taken(self, state: State) -> State:
         """Return a state that the lane may continue: its own, an idle one, or a snapshot's copy."""
