@@ -24,7 +24,7 @@ check: .venv/installed  ## check format, types, imports, links and English (seco
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
 	$(BIN)/python -m tools.prose
-	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket tools/reference tools/site tools/calls.py tools/way.py tools/host_time.py benchmarks
+	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket tools/reference tools/site tools/calls.py tools/way.py tools/host_time.py tools/fixed_shapes.py tools/step_counts.py benchmarks
 	$(BIN)/pytest tests/test_architecture.py tests/docs/test_links.py
 
 format: .venv/installed  ## format the code
@@ -175,11 +175,13 @@ quantised: .venv/installed  ## test quantised checkpoints (1 minute)
 speed: .venv/installed  ## measure what speculation saves (15 minutes)
 	$(BIN)/marith eval speed --plot docs/images/calls_by_lambda.png
 
-# A minute: how many calls, files and rooms a token and a chat call cross, and what the engine's own
-# work costs a token. Times are of a machine with nothing else to do.
+# A minute: how many calls, files and rooms a token and a chat call cross, what the engine's own work
+# costs a token, and what a step does in the shape that a GPU runs. Times are of a machine with
+# nothing else to do.
 way: .venv/installed  ## count what a token and a chat call cross (1 minute)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.way
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.host_time
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.step_counts
 
 # About 100 minutes on two cores; the weights in the package were made by this.
 pocket: .venv/installed  ## train the models of the package (100 minutes)

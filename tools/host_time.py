@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Annotated, Any, Literal
@@ -118,22 +118,22 @@ def host_time(
     terms: int = TERMS,
 ) -> Figure:
     """Return the time of a token of one of `requests`, without the time of opening the requests."""
-    _run_together(engine, speculation, requests, terms, LONG)
+    run_together(engine, speculation, terms, [LONG] * requests)
     seconds = []
     for _ in range(rounds):
         moments = [clock()]
         for tokens in (SHORT, LONG):
-            _run_together(engine, speculation, requests, terms, tokens)
+            run_together(engine, speculation, terms, [tokens] * requests)
             moments.append(clock())
         start, middle, end = moments
         seconds.append(((end - middle) - (middle - start)) / (LONG - SHORT) / requests)
     return Figure.of(seconds)
 
 
-def _run_together(
-    engine: Engine, speculation: Speculation, requests: int, terms: int, tokens: int
+def run_together(
+    engine: Engine, speculation: Speculation, terms: int, lengths: Sequence[int]
 ) -> None:
-    """Submit these requests at once, and wait for all of them."""
+    """Submit a request of each of these lengths at once, and wait for all of them."""
     _, *factors = factors_of(terms)
     formula = "M" + "".join(f" + {factor}*t{i}" for i, factor in enumerate(factors))
     prompts = {f"t{i}": f"word{i} word{i + 1}" for i in range(len(factors))}
@@ -141,10 +141,9 @@ def _run_together(
         engine.submit(
             Request(f"word{i} word7", formula, prompts, Sampling(seed=i), Stop(tokens), speculation)
         )
-        for i in range(requests)
+        for i, tokens in enumerate(lengths)
     ]
-    made = sum(len(ticket.result().tokens) for ticket in tickets)
-    assert made == requests * tokens
+    assert [len(ticket.result().tokens) for ticket in tickets] == [*lengths]
 
 
 @torch.inference_mode()

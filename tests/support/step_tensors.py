@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from marith.engine import loop
+from tools.fixed_shapes import WAITING
 
 
 class MostRows(TorchDispatchMode):
@@ -30,7 +31,6 @@ class MostRows(TorchDispatchMode):
 
 
 _IS_CPU = Tensor.is_cpu.__get__
-WAITING = ("item", "tolist", "cpu", "numpy", "nonzero", "__bool__", "__int__", "__float__")
 
 
 class Waits(TorchFunctionMode):
