@@ -24,7 +24,7 @@ check: .venv/installed  ## check format, types, imports, links and English (seco
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
 	$(BIN)/python -m tools.prose
-	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket tools/reference tools/site tools/calls.py tools/way.py tools/host_time.py tools/fixed_shapes.py tools/step_counts.py benchmarks
+	$(BIN)/mypy core/marith langchain_marith llamaindex_marith tools/pocket tools/reference tools/site tools/calls.py tools/way.py tools/host_time.py tools/fixed_shapes.py tools/step_counts.py tools/gpu benchmarks
 	$(BIN)/pytest tests/test_architecture.py tests/docs/test_links.py
 
 format: .venv/installed  ## format the code
@@ -161,10 +161,11 @@ llamacpp: .venv/installed  ## build llama.cpp and test it (15 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/core/scoring/passes/llama_cpp tests/benchmarks/test_llama_cpp_model.py
 	$(BIN)/pytest -s tests/evidence/test_llama_cpp.py
 
-# On a machine with CUDA: the engine's checks there, and its tokens a second beside transformers'.
-gpu: .venv/installed  ## test and measure on a machine with CUDA
+# Ten minutes on a machine with CUDA: the engine's checks there, and the figures on a GPU of
+# docs/reference/performance.md, of which at most six minutes.
+gpu: .venv/installed  ## test and measure on a machine with CUDA (10 minutes)
 	$(BIN)/pytest -s tests/evidence/test_gpu.py
-	$(BIN)/python -m tools.gpu_figures
+	$(BIN)/python -m tools.gpu --write docs/reference/performance.md
 
 # A minute: checkpoints of bitsandbytes, torchao and compressed-tensors, made and read on the CPU.
 quantised: .venv/installed  ## test quantised checkpoints (1 minute)
