@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -122,20 +123,19 @@ def rectangle(
     end = [start + length for start, length in zip(first, lengths, strict=True)]
     count = min(width, count)
     fresh = width > 1 and not any(first) and _spare_logits(lengths, count) <= SPARE_LOGITS
+    # numpy reads lists several times as fast as torch does.
+    columns, behind = np.arange(width), np.array(padding)[:, None]
     if fresh:
         ids = [[*tokens, *[0] * none] for none, tokens in zip(padding, new, strict=True)]
-        places = [[*range(width)]] * len(new)
+        places = np.tile(columns, (len(new), 1))
     else:
         ids = [[*[0] * none, *tokens] for none, tokens in zip(padding, new, strict=True)]
-        places = [
-            [*[0] * none, *range(start, stop)]
-            for none, start, stop in zip(padding, first, end, strict=True)
-        ]
+        places = np.where(columns < behind, 0, np.array(first)[:, None] + columns - behind)
     return Rectangle(
         lanes=lanes,
         new=new,
-        ids=torch.tensor(ids),
-        places=torch.tensor(places),
+        ids=torch.from_numpy(np.array(ids)),
+        places=torch.from_numpy(places),
         padding=padding,
         first=first,
         end=end,

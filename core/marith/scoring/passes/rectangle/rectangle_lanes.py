@@ -45,10 +45,12 @@ class RectangleLanes(Lanes):
     def aim(self, rectangles: Sequence[Rectangle]) -> Mask:
         """Point the next pass at the lanes of one rectangle, and return its attention mask."""
         [rectangle] = rectangles
-        slots, seen, fresh = rectangle.places.clone(), max(rectangle.end), rectangle.fresh
-        for i, count in enumerate(rectangle.padding):
-            padding = slice(rectangle.width - count, None) if fresh else slice(count)
-            slots[i, padding] = self.cache.padding_slot
+        slots, seen, fresh = rectangle.places, max(rectangle.end), rectangle.fresh
+        if any(rectangle.padding):
+            width, padding = rectangle.width, torch.tensor(rectangle.padding)[:, None]
+            columns = torch.arange(width)
+            unread = columns >= width - padding if fresh else columns < padding
+            slots = slots.masked_fill(unread, self.cache.padding_slot)
         rows = [lane.row for lane in rectangle.lanes]
         self.cache.aim(rows, slots.to(self._device), seen, fresh)
         return self.masks.of(rectangle.places.to(self._device), seen, fresh)
