@@ -275,4 +275,4 @@ def _rectangle(group: list[_Work]) -> Rectangle:
 def _captured_step(captured: CapturedPasses, new: Rectangle) -> Tensor:
     """Return the logits [rows, 1, vocab] of a captured pass over one token for each lane."""
     rows = [lane.row for lane in new.lanes]
-    return captured.step(rows, new.ids[:, 0].tolist(), new.places[:, 0].tolist())
+    return captured.step(rows, [token for [token] in new.new], new.first)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from marith.scoring.passes.layer_masks import LayerMasks
 from marith.scoring.passes.passes import cache_argument
-from marith.scoring.passes.rectangle.rectangle_cache import KVCache
+from marith.scoring.passes.rectangle.rectangle_cache import KVCache, power_of_two
 
 # At most this number of graphs is kept, because the driver holds some megabytes for each.
 MOST = 32
@@ -24,7 +25,6 @@ MOST = 32
 LEAST = 128
 
 
-@dataclass(slots=True)
 class _Step:
     """A step of one shape.
 
@@ -32,11 +32,32 @@ class _Step:
     the cache that it reads, and `seen` is the number of slots that it reads of each row.
     """
 
-    inputs: Tensor
-    view: slice | Tensor
-    seen: int
-    graph: Any = None
-    logits: Tensor | None = None
+    def __init__(
+        self, device: torch.device, padding: NDArray[np.int64], near: bool, seen: int
+    ) -> None:
+        self.seen = seen
+        self.graph: Any = None
+        self.logits: Tensor | None = None
+        self._padding = padding
+        cuda = device.type == "cuda"
+        # Only from pinned memory does a copy to a GPU let the host go on.
+        self._host = torch.zeros(padding.shape, dtype=torch.long, pin_memory=cuda)
+        self._numbers: NDArray[np.int64] = self._host.numpy()
+        self._copied = torch.cuda.Event() if cuda else None
+        self.inputs = self._host.to(device, copy=True)
+        self.view = slice(0, padding.shape[1]) if near else self.inputs[3]
+
+    def fill(self, at: slice, *asked: Sequence[int]) -> None:
+        """Set the inputs of the next pass: those of the positions `at`, and padding elsewhere."""
+        if self._copied is not None:
+            # The last inputs must be copied before they are overwritten. This waits only if nobody
+            # has read the results of the last step.
+            self._copied.synchronize()
+        self._numbers[:] = self._padding
+        self._numbers[:, at] = asked
+        self.inputs.copy_(self._host, non_blocking=True)
+        if self._copied is not None:
+            self._copied.record(torch.cuda.current_stream(self.inputs.device))
 
 
 class Captured:
@@ -67,43 +88,46 @@ class Captured:
         `rows` are in ascending order. The logits are valid until the next step. Raises RuntimeError
         if the model cannot be captured.
         """
-        cache, count = self.cache, len(rows)
         # Sizes that are powers of two need few graphs.
-        seen = min(max(LEAST, _bucket(max(places) + 1)), cache.capacity)
-        size, first = min(_bucket(count), cache.rows), rows[0]
+        count, first = len(rows), rows[0]
+        size = min(power_of_two(count), self.cache.rows)
         near = rows[-1] < size and rows[-1] - first == count - 1
-        inputs = torch.zeros(4, size, dtype=torch.long)
-        inputs[2] = cache.padding_slot
-        inputs[3] = torch.arange(size) if near else 0
+        seen = min(max(LEAST, power_of_two(max(places) + 1)), self.cache.capacity)
+        step = self._prepared(size, seen, near)
         asked = slice(first, first + count) if near else slice(count)
-        inputs[:, asked] = torch.tensor([tokens, places, places, rows])
-        return self._run(inputs, seen, near)[asked]
+        step.fill(asked, tokens, places, places, rows)
+        return self._run(step)[asked]
 
-    def _run(self, inputs: Tensor, seen: int, near: bool) -> Tensor:
-        """Return the logits [size, 1, vocab], from the graph of this shape."""
+    def _prepared(self, size: int, seen: int, near: bool) -> _Step:
+        """Return the step of this shape, which is now the one used last."""
         if self._version != self.cache.version:
             self._steps.clear()
             self._version = self.cache.version
             # A memory pool is freed with its last graph, so the next graph needs a new pool.
             self._pool = None
-        key = inputs.shape[1], seen, near
-        step = self._steps.pop(key, None) or self._new(inputs, seen, near)
-        step.inputs.copy_(inputs)
+        key = size, seen, near
+        step = self._steps.pop(key, None) or self._new(size, seen, near)
+        self._steps[key] = step
+        if len(self._steps) > MOST:
+            self._steps.popitem(last=False)
+        return step
+
+    def _new(self, size: int, seen: int, near: bool) -> _Step:
+        padding = np.zeros((4, size), dtype=np.int64)
+        padding[2] = self.cache.padding_slot
+        padding[3] = np.arange(size) if near else 0
+        return _Step(self.model.device, padding, near, seen)
+
+    def _run(self, step: _Step) -> Tensor:
+        """Return the logits [size, 1, vocab], from the graph of a step."""
         if step.graph is not None:
             step.graph.replay()
         elif self._stream is None:
             step.logits = self._pass(step)
         else:
             self._capture(step, self._stream)
-        self._steps[key] = step
-        if len(self._steps) > MOST:
-            self._steps.popitem(last=False)
         assert step.logits is not None
         return step.logits
-
-    def _new(self, inputs: Tensor, seen: int, near: bool) -> _Step:
-        fixed = inputs.to(self.model.device, copy=True)
-        return _Step(fixed, slice(0, inputs.shape[1]) if near else fixed[3], seen)
 
     def _capture(self, step: _Step, stream: torch.cuda.Stream) -> None:
         """Run the step once for its one-time work. Then record a graph of it, and replay that."""
@@ -135,8 +159,3 @@ class Captured:
             **{self._argument: self.cache},
         ).logits
         return logits[:, -1:]
-
-
-def _bucket(count: int) -> int:
-    """Return the smallest power of two that is at least `count`."""
-    return 1 << (count - 1).bit_length()

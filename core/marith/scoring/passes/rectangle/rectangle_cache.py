@@ -148,6 +148,11 @@ class _RaggedLayer(AddressedLayer):
         return self.keys[owner._view, :, : owner._seen], self.values[owner._view, :, : owner._seen]
 
 
+def power_of_two(count: int) -> int:
+    """Return the smallest power of two that is at least `count`."""
+    return 1 << (count - 1).bit_length()
+
+
 def _empty(like: Tensor, rows: int, capacity: int) -> Tensor:
     _, heads, _, dim = like.shape
     # A position that a mask hides is multiplied by 0, which must not meet an inf or a NaN.
