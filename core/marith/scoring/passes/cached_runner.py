@@ -98,6 +98,13 @@ class CachedRunner(Runner):
         lanes = self._lacking_one(questions)
         return self._read(questions) if lanes is None else self._read_one(questions, lanes)
 
+    def _captures(self, questions: Sequence[Span]) -> bool:
+        """Return True if passes over one token of each of these texts are captured."""
+        # Captured passes have neither early exits nor adapters.
+        return self.captured is not None and not any(
+            asked.lane.adapter or asked.lane.exits for asked in questions
+        )
+
     def _lacking_one(self, questions: Sequence[Span]) -> list[Lane] | None:
         """Return the lanes of the questions if all questions are decoding steps; else None.
 
@@ -118,7 +125,7 @@ class CachedRunner(Runner):
     def _read_one(self, questions: Sequence[Span], lanes: Sequence[Lane]) -> list[Answer | None]:
         """Run one pass over the last token of each text."""
         self.lanes.make_room(1 + max((len(lane.tokens) for lane in lanes), default=0))
-        self.lanes.settle(lanes, front=self.captured is not None)
+        self.lanes.settle(lanes, len(lanes) if self._captures(questions) else 0)
         by_row = sorted(zip(lanes, questions, strict=True), key=lambda pair: pair[0].row)
         tokens_by_row = [[asked.continuation[-1]] for _, asked in by_row]
         adapters = [asked.lane.adapter for _, asked in by_row]
@@ -138,7 +145,7 @@ class CachedRunner(Runner):
         self.lanes.make_room(max((item.length for item in work), default=0))
         going = sum(item.goes_on for item in work)
         most = self.prefill.beside_texts(going)
-        chosen = choose(work, self.lanes, most, self.captured is not None)
+        chosen = choose(work, self.lanes, most, self._captures(questions))
         for groups in self._passes_over(chosen):
             self._forward(groups)
         for item in work:
@@ -238,7 +245,6 @@ class CachedRunner(Runner):
         vocab], in the order of the rectangles.
         """
         adapters, first = adapters_of(rectangles), rectangles[0]
-        # Captured passes have neither early exits nor adapters.
         if self.captured is not None and first.width == 1 and not layers and not any(adapters):
             try:
                 return _captured_step(self.captured, first), []

@@ -108,13 +108,15 @@ class Unread:
 Item = TypeVar("Item", bound=Unread)
 
 
-def choose(work: Sequence[Item], lanes: Lanes, most: int, front: bool = False) -> list[Item]:
+def choose(work: Sequence[Item], lanes: Lanes, most: int, fixed: bool = False) -> list[Item]:
     """Return the texts that the next pass reads, and set `give` of each to a number of tokens.
 
-    All texts that lack few tokens are read. Their lanes are moved next to each other, and with
-    `front` to the first rows. The other texts, the long ones, share `most` tokens. Long texts that
-    get no share wait. If the lanes do not pack, only the first long text is read in part, because
-    each part needs a pass of its own.
+    All texts that lack few tokens are read. The other texts, the long ones, share `most` tokens.
+    Long texts that get no share wait. If the lanes do not pack, only the first long text is read in
+    part, because each part needs a pass of its own.
+
+    Lanes are moved to where the pass can read them. With `fixed`, passes over single tokens have a
+    fixed shape.
     """
     near, far = [], []
     for item in work:
@@ -124,8 +126,14 @@ def choose(work: Sequence[Item], lanes: Lanes, most: int, front: bool = False) -
             near.append(item)
         else:
             far.append(item)
-    lanes.settle([item.lane for item in near], front)
-    return [*near, *_pieces(far, lanes, most)] if far else near
+    chosen = [*near, *_pieces(far, lanes, most)] if far else near
+    several = sum(item.give > 1 and bool(item.lane.tokens) for item in near)
+    if fixed and 2 * several <= len(near):
+        # Long texts move too, because their lanes are often still empty, and cheap to move.
+        lanes.settle([item.lane for item in chosen], len(work))
+    else:
+        lanes.settle([item.lane for item in near])
+    return chosen
 
 
 def _pieces(far: Sequence[Item], lanes: Lanes, left: int) -> list[Item]:

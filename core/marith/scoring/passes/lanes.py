@@ -288,8 +288,11 @@ class Lanes(Keeper):
         """Make room for every lane and for `longest` positions. Drop idle lanes over the limit."""
 
     @abstractmethod
-    def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
-        """Move these lanes, if needed, to rows where one pass can read them."""
+    def settle(self, lanes: Sequence[Lane], fixed: int = 0) -> None:
+        """Move these lanes, if needed, to rows where one pass can read them.
+
+        With `fixed`, the pass has the fixed shape of `fixed` texts.
+        """
 
     @abstractmethod
     def forget(self) -> None:

@@ -121,7 +121,7 @@ class SequenceLanes(Lanes):
         if extra > 0 and cells < self.context.cells:
             self._resize(cells)
 
-    def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
+    def settle(self, lanes: Sequence[Lane], fixed: int = 0) -> None:
         """Do nothing: lanes are read wherever they lie."""
 
     def forget(self) -> None:

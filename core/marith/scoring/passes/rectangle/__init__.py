@@ -2,5 +2,5 @@
 
 - `cuda_graphs`: captures decode steps as CUDA graphs.
 - `rectangle_cache`: the keys and values of all rows.
-- `rectangle_lanes`: lanes as adjacent rows, which are moved and dropped.
+- `rectangle_lanes`: lanes as rows, which are moved and dropped.
 """

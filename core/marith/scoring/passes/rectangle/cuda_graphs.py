@@ -23,13 +23,16 @@ from marith.scoring.passes.rectangle.rectangle_cache import KVCache, power_of_tw
 MOST = 32
 # The smallest graph reads this number of positions.
 LEAST = 128
+# A copy of some rows of the cache costs as much as reading this number of times as many rows.
+COPY = 4
 
 
 class _Step:
     """A step of one shape.
 
-    `inputs` [4, size] are the tokens, places, slots and rows of the pass. `view` are the rows of
-    the cache that it reads, and `seen` is the number of slots that it reads of each row.
+    `inputs` [5, size] are the tokens, places, slots and rows of the pass, and then the rows of the
+    logits that are asked for. `view` are the rows of the cache that it reads, and `seen` is the
+    number of slots that it reads of each row.
     """
 
     def __init__(
@@ -47,14 +50,15 @@ class _Step:
         self.inputs = self._host.to(device, copy=True)
         self.view = slice(0, padding.shape[1]) if near else self.inputs[3]
 
-    def fill(self, at: slice, *asked: Sequence[int]) -> None:
+    def fill(self, at: Sequence[int], *asked: Sequence[int]) -> None:
         """Set the inputs of the next pass: those of the positions `at`, and padding elsewhere."""
         if self._copied is not None:
             # The last inputs must be copied before they are overwritten. This waits only if nobody
             # has read the results of the last step.
             self._copied.synchronize()
         self._numbers[:] = self._padding
-        self._numbers[:, at] = asked
+        self._numbers[:4, at] = asked
+        self._numbers[4, : len(at)] = at
         self.inputs.copy_(self._host, non_blocking=True)
         if self._copied is not None:
             self._copied.record(torch.cuda.current_stream(self.inputs.device))
@@ -64,8 +68,9 @@ class Captured:
     """Passes over one token for every row of a group, whose shapes are powers of two.
 
     The other rows of a shape are padding: they are written to the padding slot, stand at position
-    0, and see slot 0 only. If the group lies among the first rows, the cache is read as a view.
-    Otherwise its rows are copied by index, so that one graph serves them wherever they lie.
+    0, and see slot 0 only. If the group lies among the first rows, the cache is read as a view, and
+    the rows between the rows of the group are padding too, whatever lanes they belong to. Otherwise
+    the rows are copied by index, so that one graph serves them wherever they lie.
 
     Keeps state, for one thread: the most recently used graphs, until the memory of the cache moves.
     The state changes the cost of an answer, never the answer. On a device without graphs, the same
@@ -89,14 +94,18 @@ class Captured:
         if the model cannot be captured.
         """
         # Sizes that are powers of two need few graphs.
-        count, first = len(rows), rows[0]
-        size = min(power_of_two(count), self.cache.rows)
-        near = rows[-1] < size and rows[-1] - first == count - 1
+        least, span = power_of_two(len(rows)), power_of_two(rows[-1] + 1)
+        near = span <= COPY * least
+        size = min(span if near else least, self.cache.rows)
         seen = min(max(LEAST, power_of_two(max(places) + 1)), self.cache.capacity)
         step = self._prepared(size, seen, near)
-        asked = slice(first, first + count) if near else slice(count)
-        step.fill(asked, tokens, places, places, rows)
-        return self._run(step)[asked]
+        at = rows if near else range(len(rows))
+        step.fill(at, tokens, places, places, rows)
+        logits = self._run(step)
+        if at[-1] - at[0] == len(at) - 1:
+            return logits[at[0] : at[-1] + 1]
+        # An index that is on the device already is not copied to it.
+        return logits[step.inputs[4, : len(at)]]
 
     def _prepared(self, size: int, seen: int, near: bool) -> _Step:
         """Return the step of this shape, which is now the one used last."""
@@ -113,7 +122,7 @@ class Captured:
         return step
 
     def _new(self, size: int, seen: int, near: bool) -> _Step:
-        padding = np.zeros((4, size), dtype=np.int64)
+        padding = np.zeros((5, size), dtype=np.int64)
         padding[2] = self.cache.padding_slot
         padding[3] = np.arange(size) if near else 0
         return _Step(self.model.device, padding, near, seen)
@@ -148,7 +157,7 @@ class Captured:
 
     def _pass(self, step: _Step) -> Tensor:
         """Return the logits [size, 1, vocab]. Nothing is copied between host and device."""
-        tokens, places, slots, rows = step.inputs[:, :, None]
+        tokens, places, slots, rows = step.inputs[:4, :, None]
         self.cache.point(rows, slots, step.seen, step.view)
         logits: Tensor = self.model(
             input_ids=tokens,

@@ -1,4 +1,4 @@
-"""Lanes as adjacent rows of one rectangle of keys and values."""
+"""Lanes as rows of one rectangle of keys and values."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ import torch
 from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.lanes import Lane, Lanes, Rectangle, allocating, roomy
 from marith.scoring.passes.layer_masks import LayerMasks, Mask
-from marith.scoring.passes.rectangle.rectangle_cache import KVCache
+from marith.scoring.passes.rectangle.rectangle_cache import KVCache, power_of_two
 
 # A rectangle that gets more rows gets this number of spare rows too, because growing copies it.
 SPARE_ROWS = 8
 # The capacity grows in steps of this number of tokens.
 STEP = 64
+# At most this number of lanes moves before a pass of fixed shape. Often many texts end at once, and
+# the others end soon after them.
+MOVES = 8
 
 
 class RectangleLanes(Lanes):
-    """Lanes as adjacent rows of one cache. A common prefix is copied.
+    """Lanes as the first rows of one cache. A common prefix is copied.
 
     `nbytes` counts the whole rectangle, with the rows and positions that no lane needs.
     """
@@ -81,23 +84,35 @@ class RectangleLanes(Lanes):
         if not self.held or any(lane.owner is None for lane in self._all):
             self._shrink(0, self.nbytes - extra)
 
-    def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
-        """Move these lanes to adjacent rows, so that a pass reads them without a copy.
+    def settle(self, lanes: Sequence[Lane], fixed: int = 0) -> None:
+        """Move these lanes, if needed, to rows that one pass reads without a copy.
 
-        With `front`, move them to the first rows, where a pass of fixed shape expects them.
+        The fixed shape of `fixed` texts reads the first rows, up to a power of two, so that only
+        lanes beyond these rows move, some before each pass. Any other pass reads adjacent rows.
         """
         rows = sorted(lane.row for lane in lanes)
-        if not rows or (rows[-1] - rows[0] == len(rows) - 1 and (rows[0] == 0 or not front)):
+        if not rows:
             return
-        first = 0 if front else min(rows[0], len(self._all) - len(rows))
-        inside = range(first, first + len(rows))
-        asked = {lane.row for lane in lanes}
+        if fixed:
+            inside = range(power_of_two(fixed))
+            settled = rows[-1] in inside
+        else:
+            first = min(rows[0], len(self._all) - len(rows))
+            inside = range(first, first + len(rows))
+            settled = rows[-1] - rows[0] == len(rows) - 1
+        if settled:
+            return
+        asked = {*rows}
         strays = [lane for lane in lanes if lane.row not in inside]
         others = [self._all[row] for row in inside if row not in asked]
-        for stray, other in zip(strays, others, strict=True):
-            self.cache.swap(stray.row, other.row, max(len(stray.tokens), len(other.tokens)))
-            self._all[stray.row], self._all[other.row] = other, stray
-            stray.row, other.row = other.row, stray.row
+        # Lanes in use are moved last, because another pass may need them where they are.
+        others.sort(key=lambda lane: lane.owner is not None)
+        if fixed:
+            # Empty lanes move at once, because it costs less than when they hold a text.
+            held = [lane for lane in strays if lane.tokens]
+            strays = [lane for lane in strays if not lane.tokens] + held[:MOVES]
+        for stray, other in zip(strays, others, strict=False):
+            self._exchange(stray, other)
 
     def forget(self) -> None:
         """Drop all lanes and their keys and values. An owner's next question gets a new lane."""
@@ -109,6 +124,18 @@ class RectangleLanes(Lanes):
         nbytes = self.cache.bytes_of(len(self._all) + 1, capacity)
         full = not needed and nbytes > self.cache_limit.room(self, nbytes)
         return None if full else Lane(row=len(self._all))
+
+    def _exchange(self, one: Lane, other: Lane) -> None:
+        """Exchange the rows of two lanes."""
+        a, b = len(one.tokens), len(other.tokens)
+        if a and b:
+            self.cache.swap(one.row, other.row, max(a, b))
+        else:
+            # An empty lane, such as one that begins, leaves nothing to be saved.
+            self.cache.copy(one.row, other.row, a)
+            self.cache.copy(other.row, one.row, b)
+        self._all[one.row], self._all[other.row] = other, one
+        one.row, other.row = other.row, one.row
 
     def _give(self, source: Lane, target: Lane, length: int) -> None:
         self.cache.copy(source.row, target.row, length)

@@ -118,7 +118,7 @@ class SegmentLanes(Lanes):
                 del lane.tokens[length:]
                 self.cache.give_back(lane.row, length)
 
-    def settle(self, lanes: Sequence[Lane], front: bool = False) -> None:
+    def settle(self, lanes: Sequence[Lane], fixed: int = 0) -> None:
         """Do nothing: lanes are read wherever they lie."""
 
     def forget(self) -> None:

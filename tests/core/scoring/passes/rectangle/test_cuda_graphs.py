@@ -106,19 +106,26 @@ def test_steps_have_few_shapes_however_many_tokens_they_add() -> None:
     assert len(runner.captured._steps) == 2
 
 
-def test_padding_leaves_the_keys_of_lanes_beside_as_they_are() -> None:
+@pytest.mark.parametrize("waiting", [0, 1, 3])
+def test_padding_leaves_the_keys_of_lanes_beside_and_between_as_they_are(waiting: int) -> None:
     model = cached_model("gpt2")
     runner = captured_runner(model)
     held = [span_of(i, [i, *text(20)]) for i in range(4)]
     ask(runner, held)
-    kept = runner.lanes.cache.layers[0].keys[3, :, : runner.lanes.cache.capacity].clone()
+    keys = runner.lanes.cache.layers[0].keys[waiting, :, : runner.lanes.cache.capacity]
+    before = keys.clone()
     for length in range(21, 30):
-        ask(runner, [span_of(i, [i, *text(length)]) for i in range(3)])
-    after = runner.lanes.cache.layers[0].keys[3, :, : runner.lanes.cache.capacity]
-    assert torch.equal(after, kept)
-    [answer] = ask(runner, [span_of(3, [3, *text(21)])])
+        asked = [span_of(i, [i, *text(length)]) for i in range(4) if i != waiting]
+        for question, answer in zip(asked, ask(runner, asked), strict=True):
+            want = uncached(model, question.tokens)
+            torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=0)
+    assert runner.captured is not None
+    assert {(size, near) for size, _, near in runner.captured._steps} == {(4, True)}
+    assert torch.equal(keys, before)
+    [answer] = ask(runner, [span_of(waiting, [waiting, *text(21)])])
     assert answer.cached == 21
-    torch.testing.assert_close(answer.logprobs, uncached(model, [3, *text(21)]), atol=CLOSE, rtol=0)
+    want = uncached(model, [waiting, *text(21)])
+    torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=0)
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
@@ -134,16 +141,16 @@ def test_steps_go_on_while_rows_and_room_grow(family: str) -> None:
 
 def test_what_was_recorded_is_dropped_when_the_cache_moves() -> None:
     kept = KVCache(2)
-    kept.resize(4, 64)
+    kept.resize(16, 64)
     captured = Captured(cached_model("llama"), kept, LayerMasks({"": None}))
     with torch.inference_mode():
-        for rows in ([0, 1], [0, 1, 2], [2, 3]):
+        for rows in ([0, 1], [0, 1, 2], [14, 15]):
             captured.step(rows, rows, [0] * len(rows))
         assert len(captured._steps) == 3
-        kept.resize(4, 64)  # stays where it is
+        kept.resize(16, 64)  # stays where it is
         captured.step([0, 1], [1, 2], [1, 1])
         assert len(captured._steps) == 3
-        kept.resize(4, 128)
+        kept.resize(16, 128)
         captured.step([0, 1], [1, 2], [1, 1])
     assert len(captured._steps) == 1
 
@@ -165,14 +172,16 @@ class Watch(TorchFunctionMode):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("attention", "rows"), [("sdpa", [2, 4, 5]), ("eager", [0, 1, 2])])
+@pytest.mark.parametrize(
+    ("attention", "rows"), [("sdpa", [2, 4, 5]), ("sdpa", [2, 4, 30]), ("eager", [0, 1, 2])]
+)
 def test_nothing_passes_between_host_and_device_within_a_step(
     family: str, attention: str, rows: list[int]
 ) -> None:
     model = tiny_model(family).to("meta")  # where to read a number is an error
     model.set_attn_implementation(attention)
     kept = KVCache(2)
-    kept.resize(6, 64)
+    kept.resize(32, 64)
     captured = Captured(model, kept, LayerMasks.of_model(model))
     with torch.inference_mode():
         captured.step(rows, [1, 2, 3], [4, 0, 60])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -11,8 +13,8 @@ from marith.errors import ModelError
 from marith.scoring.passes.lanes import Lane, common
 from marith.scoring.passes.layer_masks import LayerMasks
 from marith.scoring.passes.rectangle import rectangle_cache
-from marith.scoring.passes.rectangle.rectangle_cache import KVCache
-from marith.scoring.passes.rectangle.rectangle_lanes import RectangleLanes
+from marith.scoring.passes.rectangle.rectangle_cache import KVCache, power_of_two
+from marith.scoring.passes.rectangle.rectangle_lanes import MOVES, RectangleLanes
 
 tokens = st.lists(st.integers(0, 2), max_size=40)
 SLOT = 2 * 4  # bytes of one position: a key and a value of one number
@@ -52,10 +54,10 @@ def holds(lanes: RectangleLanes, lane: Lane) -> list[int]:
         st.tuples(st.integers(0, 9), st.sampled_from("ab"), tokens, st.booleans()), max_size=40
     ),
     most=st.sampled_from([0, 65 * SLOT, 500 * SLOT, 1 << 20]),
-    front=st.booleans(),
+    fixed=st.booleans(),
 )
 def test_the_tokens_of_a_lane_are_the_tokens_in_its_row(
-    script: list[tuple[int, str, list[int], bool]], most: int, front: bool
+    script: list[tuple[int, str, list[int], bool]], most: int, fixed: bool
 ) -> None:
     lanes, held = fresh(most), {}
     for owner, voice, text, released in script:
@@ -63,10 +65,12 @@ def test_the_tokens_of_a_lane_are_the_tokens_in_its_row(
         lane = held[key] = lanes.take(key, voice, text)
         assert lane.tokens == text[: len(lane.tokens)]
         lanes.make_room(len(text))
-        lanes.settle([*held.values()], front)
+        lanes.settle([*held.values()], len(held) if fixed else 0)
         rows = sorted(n.row for n in held.values())
-        assert rows == list(range(rows[0], rows[0] + len(rows)))
-        assert rows[0] == 0 or not front
+        if fixed:
+            assert rows[-1] < power_of_two(len(rows))
+        else:
+            assert rows == list(range(rows[0], rows[0] + len(rows)))
         lanes.copy_common(lane, text)
         read(lanes, lane, text)
         for kept in lanes:
@@ -76,6 +80,40 @@ def test_the_tokens_of_a_lane_are_the_tokens_in_its_row(
             lanes.release(key)
             del held[key]
         assert lanes.busy == len(held)
+
+
+@given(
+    script=st.lists(
+        st.tuples(st.integers(0, 40), st.integers(1, 12), st.sets(st.integers(0, 40))), max_size=30
+    )
+)
+def test_in_the_fixed_shape_lanes_that_stay_in_use_move_seldom(
+    script: list[tuple[int, int, set[int]]],
+) -> None:
+    lanes, held, begun, moved = fresh(), {}, 0, []
+    plain: Any = lanes.cache.swap
+    lanes.cache.swap = lambda a, b, length: (moved.append((a, b)), plain(a, b, length))
+    for first, count, leaving in script:
+        for owner in range(first, first + count):
+            begun += owner not in held
+            text = [owner, *held[owner].tokens] if owner in held else [owner] * 3
+            held[owner] = lanes.take(owner, None, text[-1:])
+            lanes.make_room(len(text))
+            lanes.settle([*held.values()], len(held))
+            read(lanes, held[owner], text)
+        for owner in leaving & {*held}:
+            lanes.release(owner)
+            del held[owner]
+        if held:
+            before = {lane: lane.row for lane in lanes}
+            lanes.settle([*held.values()], len(held))
+            rest = [lane for lane in held.values() if lane.row >= power_of_two(len(held))]
+            changed = {lane for lane, row in before.items() if row != lane.row}
+            assert len(changed & {*held.values()}) <= MOVES
+            assert not rest or len(changed) == 2 * MOVES
+        for lane in lanes:
+            assert holds(lanes, lane) == lane.tokens
+    assert len(moved) <= begun
 
 
 @given(kept=tokens, asked=tokens)
