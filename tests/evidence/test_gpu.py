@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.fixed_shapes import engine_at_fixed_shapes, require_texts_alone
 from support.runner_questions import span_of
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -118,3 +119,11 @@ def test_steps_of_fixed_shape_equal_eager_steps() -> None:
             assert one is not None
             assert other is not None
             torch.testing.assert_close(one.logprobs, other.logprobs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("speculation", [None, "auto"])
+def test_texts_that_join_end_pause_and_leave_at_fixed_shapes_are_those_alone(
+    speculation: str | None,
+) -> None:
+    with engine_at_fixed_shapes(DEVICE) as engine:
+        require_texts_alone(engine, 2, speculation)
