@@ -31,4 +31,3 @@ def weighted_sum(rows: Mapping[Term, Tensor], shares: Mapping[Term, float]) -> T
         return logprobs
     forbidden = reduce(torch.minimum, parts) == -math.inf
     return torch.log_softmax(score.masked_fill_(forbidden, -math.inf), dim=-1)
-

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from marith.errors import ModelError
 from marith.request.limits import CACHE_BYTES
 from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.lane_text import LaneText
@@ -25,7 +24,7 @@ from marith.scoring.passes.states.states import (
     new_cache,
 )
 from marith.scoring.weights.shared_weights import nbytes, weights
-from marith.tensor_rows import Row, rows_of
+from marith.tensor_rows import rows_of
 
 # The code of these model types reads only one token at a time after a state.
 TOKEN_BY_TOKEN = {"falcon_mamba", "jamba", "mamba", "zamba"}
