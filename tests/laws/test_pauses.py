@@ -104,8 +104,9 @@ def test_pauses_change_no_answer_of_a_given_form(pocket: Engine, kind: str) -> N
         Pause(frozenset(draw.sample(range(8), 3)), draw.random() < 0.3, draw.random() < 0.3)
         for _ in range(40)
     ]
+    before = pocket.status().paused
     require_equal(plain, paused(pocket, requests, script))
-    assert pocket.status().paused > 10
+    assert pocket.status().paused >= before + 3
 
 
 @pytest.mark.parametrize("name", ["mamba2", "falcon_h1", "llama"])
