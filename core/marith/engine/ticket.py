@@ -29,10 +29,13 @@ class Ticket:
         self.deadline = deadline
         # This reference lets an engine live as long as its tickets.
         self._keeper = keeper
-        self._changed = threading.Condition()
+        # A reader of the whole answer waits for its end only, so no chunk wakes it.
+        lock = threading.RLock()
+        self._changed, self._ended = threading.Condition(lock), threading.Condition(lock)
         self._chunks: deque[Chunk] = deque()
         self._end: Completion | BaseException | None = None
         self._sleepers: list[asyncio.Future[None]] = []
+        self._end_sleepers: list[asyncio.Future[None]] = []
 
     @property
     def ended(self) -> bool:
@@ -44,14 +47,18 @@ class Ticket:
         with self._changed:
             if self._end is None:
                 self._chunks.append(chunk)
-                self._wake()
+                self._changed.notify_all()
+                _wake(self._sleepers)
 
     def end(self, end: Completion | BaseException) -> None:
         """End with the completion or with an error. The engine calls this."""
         with self._changed:
             if self._end is None:
                 self._end = end
-            self._wake()
+            self._changed.notify_all()
+            self._ended.notify_all()
+            _wake(self._sleepers)
+            _wake(self._end_sleepers)
 
     def cancel(self) -> None:
         """Cancel the request, unless it has ended. A waiting reader gets a RequestError."""
@@ -67,7 +74,7 @@ class Ticket:
         require_not_forked()
         try:
             with self._changed:
-                self._wait(lambda: self._end is not None, timeout)
+                self._wait(self._ended, lambda: self._end is not None, timeout)
                 return self._completion()
         finally:
             self._leave()
@@ -77,7 +84,7 @@ class Ticket:
             while True:
                 require_not_forked()
                 with self._changed:
-                    self._wait(lambda: bool(self._chunks) or self._end is not None)
+                    self._wait(self._changed, self._can_read)
                     if not self._chunks:
                         self._completion()
                         return
@@ -89,7 +96,7 @@ class Ticket:
     async def __aiter__(self) -> AsyncIterator[Chunk]:
         try:
             while True:
-                await self._until(lambda: bool(self._chunks) or self._end is not None)
+                await self._until(self._can_read, self._sleepers)
                 if not self._chunks:
                     self._completion()
                     return
@@ -102,23 +109,32 @@ class Ticket:
 
     async def _finished(self) -> Completion:
         try:
-            await self._until(lambda: self._end is not None)
+            await self._until(lambda: self._end is not None, self._end_sleepers)
             return self._completion()
         finally:
             self._leave()
 
-    def _wait(self, ready: Callable[[], bool], timeout: float | None = None) -> None:
+    def _can_read(self) -> bool:
+        """Return True if there is a chunk to read, or none will come."""
+        return bool(self._chunks) or self._end is not None
+
+    def _wait(
+        self,
+        changed: threading.Condition,
+        ready: Callable[[], bool],
+        timeout: float | None = None,
+    ) -> None:
         """Sleep until a condition is true, or until the deadline has passed.
 
         Raises TimeoutError after `timeout`.
         """
-        if not self._changed.wait_for(ready, self.deadline.within(timeout)):
+        if not changed.wait_for(ready, self.deadline.within(timeout)):
             if timeout is not None and self.deadline.left > 0:
                 raise TimeoutError(f"no completion within {timeout} seconds")
             self.end(self.deadline.exceeded())
 
-    async def _until(self, ready: Callable[[], bool]) -> None:
-        """Sleep in the event loop of this task until a condition is true."""
+    async def _until(self, ready: Callable[[], bool], sleepers: list[asyncio.Future[None]]) -> None:
+        """Sleep in the event loop of this task until a condition is true, as one of `sleepers`."""
         loop = asyncio.get_running_loop()
         while not ready():
             require_not_forked()
@@ -128,7 +144,7 @@ class Ticket:
                 # is checked again under the lock.
                 if ready():
                     return
-                self._sleepers.append(woken)
+                sleepers.append(woken)
             try:
                 await self.deadline.wait_for(woken)
             except DeadlineExceeded as error:
@@ -145,13 +161,14 @@ class Ticket:
         if self._end is None and not forked():
             self.cancel()
 
-    def _wake(self) -> None:
-        self._changed.notify_all()
-        sleepers, self._sleepers = self._sleepers, []
-        for woken in sleepers:
-            # The event loop of a reader may be closed by now.
-            with suppress(RuntimeError):
-                woken.get_loop().call_soon_threadsafe(_complete, woken)
+
+def _wake(sleepers: list[asyncio.Future[None]]) -> None:
+    """Wake all sleepers, and empty the list."""
+    for woken in sleepers:
+        # The event loop of a reader may be closed by now.
+        with suppress(RuntimeError):
+            woken.get_loop().call_soon_threadsafe(_complete, woken)
+    sleepers.clear()
 
 
 def _complete(woken: asyncio.Future[None]) -> None:
