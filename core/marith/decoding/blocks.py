@@ -15,13 +15,14 @@ class Block:
     """Positions at which one formula is composed, from the rows of its `terms`.
 
     `rows` has, for each of these terms (and for other terms that were evaluated), one row [vocab]
-    for each position.
+    for each position. `composed` has the composed rows, once they are computed.
     """
 
     formula: Formula
     terms: Sequence[Term]
     rows: Mapping[Term, Sequence[Row]]
     count: int
+    composed: Sequence[Row] = ()
 
 
 @dataclass(slots=True)

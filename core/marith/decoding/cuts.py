@@ -57,6 +57,12 @@ def min_p(logprobs: Tensor, alpha: float) -> Tensor:
     return logprobs >= logprobs.amax(dim=-1, keepdim=True) + math.log(alpha)
 
 
+def keeps(logprobs: Tensor, tokens: Tensor, alpha: float) -> Tensor:
+    """Return whether `min_p` keeps the token [rows] of each row. The result is [rows]."""
+    least = logprobs.amax(dim=-1) + math.log(alpha)
+    return logprobs.gather(-1, tokens[:, None])[:, 0] >= least
+
+
 def common(members: Sequence[Tensor], count: int) -> Tensor:
     """Return a mask of the tokens among the k likeliest of every member.
 

@@ -218,23 +218,23 @@ def compose_all(turns: Sequence[Turn], checked: bool) -> list[tuple[Job, Check]]
         if checked:
             for block in blocks:
                 _require_numbers(turn.job, block.rows)
-    compose_rows = evaluate if checked else compose
     together: dict[Formula, list[Block]] = defaultdict(list)
     for _, blocks in received:
         for block in blocks:
             together[block.formula].append(block)
-    composed: dict[int, Sequence[Row]] = {}
+    compose_rows = evaluate if checked else compose
     for formula, blocks in together.items():
         rows = {
             term: gather([row for block in blocks for row in block.rows[term]])
             for term in blocks[0].terms
         }
         results = iter(rows_of(compose_rows(formula, rows)))
-        composed.update((id(block), list(islice(results, block.count))) for block in blocks)
+        for block in blocks:
+            block.composed = [*islice(results, block.count)]
     checks = []
     for job, blocks in received:
         if blocks:
-            check = job.check([row for block in blocks for row in composed[id(block)]])
+            check = job.check([row for block in blocks for row in block.composed])
             if check is not None:
                 checks.append((job, check))
     return checks

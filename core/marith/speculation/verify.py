@@ -18,8 +18,10 @@ from itertools import islice
 import torch
 from torch import Tensor
 
+from marith.decoding import cuts
 from marith.decoding.random_numbers import DRAW, KEEP, Draws, uniform
 from marith.decoding.sampling import DRAWN_FROM_NAN, drawn, require_drawn, warp
+from marith.formula.tree.nodes import PLAUSIBLE
 from marith.request.sampling import Sampling
 from marith.tensor_rows import Row, gather, rows_of, vector
 
@@ -35,7 +37,8 @@ class Check:
     before temperature, top-k, top-p and min-p (`warp`). `tokens` are the tokens at `places`, or
     `NOT_DRAFTED`. `drafts` are the warped distributions [vocab] from which the tokens were drawn;
     None for `NOT_DRAFTED` and for a token that was proposed without a distribution. `draws` selects
-    the random numbers.
+    the random numbers. `compared` has the rows of some terms for each position, or is empty. The
+    verdict says whether the token is plausible to one of these terms.
     """
 
     rows: Sequence[Row]
@@ -44,6 +47,7 @@ class Check:
     tokens: Sequence[int]
     drafts: Sequence[Row | None]
     draws: Draws
+    compared: Sequence[Sequence[Row]] = ()
 
 
 @dataclass(slots=True)
@@ -54,11 +58,14 @@ class Verdict:
     `overlaps` are the probabilities that a drafted token is accepted. They are Σ min(P, Q), which
     is 1 − the total variation of P and Q (paper, lemma 3), or P(x) for a token x that was proposed
     without a distribution. `targets` are the warped target distributions [vocab] at the positions.
+    `plausible` has True for a token that is at least `PLAUSIBLE` times as likely as the likeliest
+    token, to one of the compared terms.
     """
 
     tokens: list[int]
     overlaps: list[float]
     targets: Sequence[Row]
+    plausible: Sequence[bool] = ()
 
 
 def verify_all(checks: Sequence[Check]) -> list[Verdict]:
@@ -69,15 +76,17 @@ def verify_all(checks: Sequence[Check]) -> list[Verdict]:
     drafts = [d and vector(d) for check in checks for d in check.drafts]
     proposed = torch.tensor([token for check in checks for token in check.tokens])
     verified, shared = verify(gather(targets), drafts, proposed, _random_numbers(checks))
-    # Both results are joined in one tensor, so that a step waits only once for the device. float64
+    # All results are joined in one tensor, so that a step waits only once for the device. float64
     # holds every token exactly.
-    tokens, overlaps = torch.stack((verified.to(shared.dtype), shared)).tolist()
+    found = _plausible(checks, verified, shared)
+    tokens, overlaps, plausible = torch.stack((verified.to(shared), shared, found)).tolist()
     require_drawn(tokens)
     verdicts, first = [], 0
     for check in checks:
         end = first + len(check.tokens)
         chosen = [int(token) for token in tokens[first:end]]
-        verdicts.append(Verdict(chosen, overlaps[first:end], targets[first:end]))
+        likely = [plausible[i] > 0 for i in range(first, end)]
+        verdicts.append(Verdict(chosen, overlaps[first:end], targets[first:end], likely))
         first = end
     return verdicts
 
@@ -140,6 +149,28 @@ def residual(target: Tensor, draft: Tensor) -> Tensor:
     return torch.where(equal, target, lacking)
 
 
+def _plausible(checks: Sequence[Check], tokens: Tensor, like: Tensor) -> Tensor:
+    """Return how many of its compared rows find a token plausible, for all `tokens` [positions].
+
+    The numbers have the type of `like`.
+    """
+    places: list[int] = []
+    rows: list[Row] = []
+    first = 0
+    for check in checks:
+        for place, compared in enumerate(check.compared, first):
+            rows += compared
+            places += [place] * len(compared)
+        first += len(check.tokens)
+    found = torch.zeros_like(like)
+    if not rows:
+        return found
+    at = torch.tensor(places).to(like.device)
+    # A token that was drawn from NaN is no index, so token 0 stands in for it.
+    plausible = cuts.keeps(gather(rows), tokens[at].clamp(min=0), PLAUSIBLE)
+    return found.index_add_(0, at, plausible.to(like.dtype))
+
+
 def _random_numbers(checks: Sequence[Check]) -> Tensor:
     """Return two numbers for each position, [rows, 2]; the first is NaN if `Draws.by_place`."""
     rows = [(check.draws, place) for check in checks for place in check.places]
@@ -150,13 +181,16 @@ def _random_numbers(checks: Sequence[Check]) -> Tensor:
 
 
 def _warped(checks: Sequence[Check]) -> list[Row]:
-    """Return the target of each position. Texts with equal `Sampling` are warped together."""
-    by_sampling: dict[Sampling, list[int]] = defaultdict(list)
+    """Return the target of each position. Texts with the same `Sampling` are warped together."""
+    by_sampling: dict[int, list[int]] = defaultdict(list)
     for i, check in enumerate(checks):
-        by_sampling[check.sampling].append(i)
+        # Equal samplings are one object, and hashing one takes time.
+        by_sampling[id(check.sampling)].append(i)
+    if len(by_sampling) == 1:
+        return rows_of(warp(gather([row for c in checks for row in c.rows]), checks[0].sampling))
     targets: dict[int, list[Row]] = {}
-    for sampling, members in by_sampling.items():
+    for members in by_sampling.values():
         rows = gather([row for i in members for row in checks[i].rows])
-        warped = iter(rows_of(warp(rows, sampling)))
+        warped = iter(rows_of(warp(rows, checks[members[0]].sampling)))
         targets.update({i: list(islice(warped, len(checks[i].rows))) for i in members})
     return [target for i in range(len(checks)) for target in targets[i]]

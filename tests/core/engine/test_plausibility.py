@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.step_tensors import Waits, watch_steps
 
 import marith
 from marith.engine import prepare
@@ -78,6 +79,14 @@ def test_drafts_do_not_change_the_number_of_implausible_tokens(formula: str) -> 
     plain, drafted = told(formula), told(formula, speculation="auto")
     assert plain.tokens == drafted.tokens
     assert plain.stats.implausible == drafted.stats.implausible
+
+
+def test_a_step_on_a_device_counts_the_same_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = told("10*happy - 9*M")
+    watch_steps(monkeypatch, Waits)
+    there = told("10*happy - 9*M")
+    assert there.tokens == here.tokens
+    assert there.stats.implausible == here.stats.implausible > 0.5
 
 
 def test_tokens_that_a_ban_took_back_do_not_count() -> None:

@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 
 from torch import Tensor
 
@@ -31,6 +31,7 @@ from marith.formula.tree.terms import Term
 from marith.request.completion import Chunk, Completion, Usage
 from marith.request.plan import Plan
 from marith.request.request import Request
+from marith.request.sampling import Sampling
 from marith.scoring.passes.questions import Answer
 from marith.speculation.drafts import Drafts
 from marith.speculation.verify import NOT_DRAFTED, Check, Verdict
@@ -69,12 +70,13 @@ class Generation:
         self._grammar = answers.compiled(request, prepared.opened)
         self._plausibility = Plausibility.of(prepared.plan)
         self._kept: RowsByPlace | None = None
-        if self._plausibility is not None or request.logprobs is not None:
+        if request.logprobs is not None:
             self._kept = RowsByPlace((prepared.plan.whole, prepared.plan.alternative))
         self._backtracking: Backtracking | None = None
         self._allowed: AllowedTokens | None = None
         self._constraints: list[Constraint] = []
         self._blocks: Sequence[Block] = []
+        self._compared: Sequence[Sequence[Row]] = ()
         self._chunks: list[Chunk] = []
 
     def _begin(self) -> None:
@@ -95,7 +97,7 @@ class Generation:
             self.drafts = Drafts(self.window, self.prepared.lanes)
         self._costs = Costs(self.prepared, self._started)
         self._draws = _draws(request)
-        self._sampling = sampling.warping
+        self._sampling = _same_object(sampling.warping)
         self._output = Output(request, vocabulary, limit, self.prepared.opened)
         self._output.replay(prefix)
         if request.ban is not None:
@@ -156,7 +158,9 @@ class Generation:
             rows = self._constrained(gather(rows), places)
         tokens = [NOT_DRAFTED if pending is None else pending.token for pending in standing]
         drafts = [None if pending is None else pending.draft for pending in standing]
-        return Check(rows, self._sampling, places, tokens, drafts, self._draws)
+        if self._plausibility is not None:
+            self._compared = self._plausibility.compared(self._blocks)
+        return Check(rows, self._sampling, places, tokens, drafts, self._draws, self._compared)
 
     def _constrained(self, logprobs: Tensor, places: Sequence[int]) -> list[Row]:
         """Return the composed rows after all constraints."""
@@ -166,6 +170,8 @@ class Generation:
 
     def accept(self, verdict: Verdict) -> None:
         self._draws = self._draws.after_trial()
+        if self._plausibility is not None:
+            self._plausibility.note(self.window.places, self._compared, verdict.plausible)
         final = self.window.final
         for place, token in enumerate(self.window.accept(verdict), final):
             # The text may have ended, and later tokens of the same step are dropped.
@@ -188,11 +194,9 @@ class Generation:
         """Add one final token. Return False if a ban has rolled the text back."""
         logprob = None
         if self._kept is not None:
-            composed = self._kept.pop(place)
-            if self._plausibility is not None:
-                self._plausibility.take(place, token, composed)
-            if (top := self._request.logprobs) is not None:
-                logprob = token_logprob(token, composed, top, self._answers.lexicon)
+            composed, top = self._kept.pop(place), self._request.logprobs
+            assert top is not None
+            logprob = token_logprob(token, composed, top, self._answers.lexicon)
         if self._backtracking is None:
             if chunk := self._output.take(token, logprob):
                 self._emit(chunk)
@@ -255,6 +259,13 @@ def _log_end(completed: Completion) -> None:
         usage, stats = completed.usage, completed.stats
         counts = usage.completion_tokens, usage.prompt_tokens, usage.cached_tokens, stats.passes
         log(_log, logging.DEBUG, message, completed.finish_reason, *counts, stats.seconds)
+
+
+# Texts whose options are one object are warped together.
+@lru_cache(maxsize=256)
+def _same_object(sampling: Sampling) -> Sampling:
+    """Return one object for all equal options."""
+    return sampling
 
 
 def _rows(answers: Mapping[Term, Answer]) -> dict[Term, Sequence[Row]]:

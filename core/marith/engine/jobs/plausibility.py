@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import logging
-import math
+from collections.abc import Sequence
 from functools import lru_cache
 
-from marith.decoding.blocks import ComposedRow
+from marith.decoding.blocks import Block
 from marith.engine.threads.workers import log
 from marith.errors import shown
-from marith.formula.tree.nodes import PLAUSIBLE, Formula
+from marith.formula.tree.nodes import Formula
 from marith.formula.tree.printing import without_texts
 from marith.formula.tree.terms import Prompted, Term
 from marith.speculation.execution_plan import ExecutionPlan
 from marith.tensor_rows import Row
 
 _log = logging.getLogger(__name__)
-_LEAST = math.log(PLAUSIBLE)
 # A warning is logged if the share of implausible tokens is larger than this. At temperature 1, one
 # in five of a model's own tokens is implausible.
 _MANY = 0.5
@@ -25,25 +24,39 @@ _ENOUGH = 8
 
 
 class Plausibility:
-    """Counts the tokens of one text that are implausible to all prompted terms of `formula`.
+    """Counts the tokens of one text that are implausible to all prompted terms of its formula."""
 
-    Only rows in main memory are examined, because examining rows on a GPU would wait for the GPU.
-    """
-
-    def __init__(self, formula: Formula) -> None:
-        self._formula = formula
+    def __init__(self, plan: ExecutionPlan) -> None:
+        self._formula = plan.whole
+        self._terms = [term for term in plan.leaves(plan.whole) if isinstance(term, Prompted)]
         self._found: dict[int, bool] = {}
 
     @classmethod
     def of(cls, plan: ExecutionPlan) -> Plausibility | None:
         """Return a counter, or None if the formula is one term: its texts are plausible to it."""
-        return None if isinstance(plan.whole, Term) else cls(plan.whole)
+        return None if isinstance(plan.whole, Term) else cls(plan)
 
-    def take(self, place: int, token: int, composed: ComposedRow) -> None:
-        """Examine the final token at a place, with the rows of the terms there."""
-        rows = [row for term, row in composed.rows.items() if isinstance(term, Prompted)]
-        if composed.formula == self._formula and rows and rows[0][0].is_cpu:
-            self._found[place] = not any(_is_plausible(row, token) for row in rows)
+    def compared(self, blocks: Sequence[Block]) -> list[list[Row]]:
+        """Return the rows with which a verification compares its tokens, for each position.
+
+        Only tokens of the whole formula are compared.
+        """
+        compared: list[list[Row]] = []
+        for block in blocks:
+            terms = self._terms if block.formula == self._formula else ()
+            rows = [block.rows[term] for term in terms]
+            compared += [[own[at] for own in rows] for at in range(block.count)]
+        return compared
+
+    def note(
+        self, places: Sequence[int], compared: Sequence[Sequence[Row]], found: Sequence[bool]
+    ) -> None:
+        """Note whether the tokens at these places are plausible, if their rows were compared."""
+        for place, rows, plausible in zip(places, compared, found, strict=True):
+            # A token that is verified again replaces the token that was here before.
+            self._found.pop(place, None)
+            if rows:
+                self._found[place] = not plausible
 
     def share(self, end: int) -> float:
         """Return the share of implausible tokens before a place. A large share is logged once."""
@@ -52,12 +65,6 @@ class Plausibility:
         if share > _MANY and len(found) >= _ENOUGH:
             _warn_once(self._formula)
         return share
-
-
-def _is_plausible(row: Row, token: int) -> bool:
-    tensor, index = row
-    logprobs = tensor[index].numpy()
-    return bool(logprobs[token] >= _LEAST or logprobs[token] >= logprobs.max() + _LEAST)
 
 
 # The cache ensures that the warning about a formula is logged only once.
