@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -44,11 +44,11 @@ class Draws:
 
     def after_trial(self) -> Draws:
         """Return the draws for the next verification."""
-        return self if self.by_place else replace(self, use=self.use + 1)
+        return self if self.by_place else self.after_rewind()
 
     def after_rewind(self) -> Draws:
         """Return the draws for the text after a rewind."""
-        return replace(self, use=self.use + 1)
+        return Draws(self.seed, self.by_place, self.use + 1)
 
 
 def fresh_seed() -> int:

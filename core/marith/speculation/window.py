@@ -44,8 +44,6 @@ class PlainWindow:
         self.plan = plan
         self.tokens: list[int] = [*prefix]
         self._steered = steered
-        formulas = [formula for formula in (plan.whole, plan.alternative) if formula is not None]
-        self._terms = {formula: plan.leaves(formula) for formula in formulas}
         self._counts = dict.fromkeys(plan.terms, 1)
         self._answers: Mapping[Term, Sequence[Row]] = {}
 
@@ -92,7 +90,7 @@ class PlainWindow:
     def blocks(self) -> list[Block]:
         """Return the block to compose."""
         (formula,) = self.formulas
-        return [Block(formula, self._terms[formula], self._answers, 1)]
+        return [Block(formula, self.plan.leaves(formula), self._answers, 1)]
 
     def accept(self, verdict: Verdict) -> list[int]:
         """Add the token that was drawn, and return it."""
@@ -101,7 +99,8 @@ class PlainWindow:
 
     def rewind(self, place: int) -> None:
         """Remove the tokens at and after a place."""
-        del self.tokens[place:]
+        # A span's continuation only grows, so the text becomes another object.
+        self.tokens = self.tokens[:place]
 
 
 @dataclass(slots=True)
@@ -257,7 +256,8 @@ class DraftWindow:
             for term in self.plan.needed(formula):
                 if term not in evaluated:
                     counts.setdefault(term, self._end - place)
-        return self.tokens[: self._end - 1], counts
+        whole = self._end - 1 == length
+        return self.tokens if whole else self.tokens[: self._end - 1], counts
 
     def receive(self, answers: Mapping[Term, Sequence[Row]]) -> None:
         """Take the log-probabilities that were wanted, one row [vocab] for each position."""
@@ -303,8 +303,9 @@ class DraftWindow:
                 if accepted:
                     continue
                 # The tokens and rows after this place follow the rejected token, so they are
-                # dropped.
-                del self.pending[place - first :], self.tokens[place:]
+                # dropped. A span's continuation only grows, so the text becomes another object.
+                del self.pending[place - first :]
+                self.tokens = self.tokens[:place]
                 self._rows = {p: rows for p, rows in self._rows.items() if p <= place}
                 self._unproposed = -1
             source = None if formula in (self.plan.whole, self.plan.alternative) else MODEL
@@ -325,7 +326,8 @@ class DraftWindow:
 
     def rewind(self, place: int) -> None:
         """Remove a final token, all tokens after it, and all rows."""
-        del self.tokens[place:], self.pending[:]
+        self.tokens = self.tokens[:place]
+        self.pending.clear()
         self.places, self.formulas = [], []
         self._rows.clear()
         self._order.rewind(place)

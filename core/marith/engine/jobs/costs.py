@@ -20,23 +20,27 @@ class Costs:
         self._prepared = prepared
         self._started = started
         self._passes = self._judged = 0
-        self._calls: Counter[Term] = Counter()
-        self._cached: dict[Term, int] = {}
+        self._rounds = 0  # in which every term was evaluated
+        # The numbers of passes are unique within one scorer. A classifier has a scorer of its own.
+        self._shares = len({*prepared.lanes.scorers.values()}) == 1
+        self._others: Counter[Term] = Counter()  # calls in all other rounds
 
     def add(self, answers: Mapping[Term, Answer]) -> None:
         """Add one round. A pass counts once, even if several terms share it."""
-        calls, cached = self._calls, self._cached
-        for term, scored in answers.items():
-            calls[term] += 1
-            self._judged += scored.judged
-            # A term reads the prompt for its first answer, so only that answer says how much was
-            # cached.
-            if term not in cached and scored.passes:
-                cached[term] = scored.cached
-        scorers = self._prepared.lanes.scorers
-        self._passes += len(
-            {(id(scorers[t]), n) for t, scored in answers.items() for n in scored.passes}
-        )
+        # Most rounds evaluate every term, and counting them term by term takes time.
+        if len(answers) == len(self._prepared.lanes.lanes):
+            self._rounds += 1
+        else:
+            self._others.update(answers.keys())
+        if self._shares:
+            passes = {answer.passes for answer in answers.values()}
+            self._passes += len(frozenset[int]().union(*passes))
+        else:
+            scorers = self._prepared.lanes.scorers
+            self._judged += sum(answer.judged for answer in answers.values())
+            self._passes += len(
+                {(id(scorers[t]), n) for t, scored in answers.items() for n in scored.passes}
+            )
 
     def cached_prompt(self) -> int:
         """Return the number of tokens of the prompt that were cached for every term of the formula.
@@ -44,8 +48,8 @@ class Costs:
         Tokens of a term's own system prompt count in the `TermStats` of that term only.
         """
         prepared, readings = self._prepared, self._prepared.lanes.readings
-        read = [t for t in prepared.plan.terms if self._has_read(t)]
-        unread = [_tokens(readings[term]) - self._cached[term] for term in read]
+        cached = self._cached_by_term()
+        unread = [_tokens(readings[t]) - cached[t] for t in prepared.plan.terms if t in cached]
         # A term may have read more tokens than the prompt has, if its own system prompt was not
         # cached.
         return max(0, prepared.budget.prompt_tokens - max(unread)) if unread else 0
@@ -64,16 +68,18 @@ class Costs:
             StageStats(str(part), done.evaluated, done.accepted, done.overlap / done.evaluated)
             for part, done in window.verified.items()
         )
-        cached = {term: count for term, count in self._cached.items() if self._has_read(term)}
+        readings = self._prepared.lanes.readings
+        calls = {term: self._rounds + self._others[term] for term in readings}
+        cached = self._cached_by_term()
         terms = {
-            str(term): TermStats(_tokens(reading), cached.get(term, 0), self._calls[term])
-            for term, reading in self._prepared.lanes.readings.items()
-            if self._calls[term]
+            str(term): TermStats(_tokens(reading), cached.get(term, 0), calls[term])
+            for term, reading in readings.items()
+            if calls[term]
         }
         return Stats(
             tokens=tokens,
             passes=self._passes,
-            calls=self._calls.total(),
+            calls=sum(calls.values()),
             seconds=time.monotonic() - self._started,
             drafted=window.drafted,
             accepted=window.accepted,
@@ -87,9 +93,13 @@ class Costs:
             paused=paused,
         )
 
-    def _has_read(self, term: Term) -> bool:
-        """Return True if the term has read the prompt with a language model."""
-        return term in self._cached and not isinstance(term, (Classifier, Observation))
+    def _cached_by_term(self) -> dict[Term, int]:
+        """Return how much of the prompt was cached for each term that a language model has read."""
+        return {
+            term: min(lane.cached, _tokens(lane.reading))
+            for term, lane in self._prepared.lanes.lanes.items()
+            if lane.cached is not None and not isinstance(term, (Classifier, Observation))
+        }
 
 
 def _tokens(reading: Reading) -> int:

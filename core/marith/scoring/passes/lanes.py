@@ -31,8 +31,9 @@ class Lane:
     """A row of the cache, and the tokens whose keys and values it holds.
 
     Lanes of the same `key` may share prefixes. The key names the weights that computed the lane,
-    and the salt of its text. `prompt` is the prompt of the last question, a tuple. A tuple cannot
-    change, so the next question's prompt is not compared if it is the same object.
+    and the salt of its text. `prompt` and `continuation` are those of the last question. A tuple
+    cannot change, and a continuation only grows (see `Span`), so they are not compared with those
+    of the next question if they are the same objects.
 
     If lanes share rows, the lane's own row holds the tokens from `start` on. Earlier tokens are
     read from the row of its `parent`, of the parent's parent, and so on. In layers with windows,
@@ -46,6 +47,7 @@ class Lane:
     tokens: list[int] = field(default_factory=list)
     used: int = 0
     prompt: tuple[int, ...] | None = None
+    continuation: Sequence[int] = ()
     parent: Lane | None = None
     start: int = 0
     lost: int = 0
@@ -60,8 +62,9 @@ class Lane:
         if prompt is not self.prompt or key != self.key or not continuation:
             return False
         start = len(prompt)
-        as_long = len(self.tokens) == start + len(continuation) - 1
-        return as_long and self.tokens[start:] == continuation[:-1]
+        if len(self.tokens) != start + len(continuation) - 1:
+            return False
+        return continuation is self.continuation or self.tokens[start:] == continuation[:-1]
 
     def cut(self, prompt: Sequence[int], continuation: Sequence[int]) -> None:
         """Truncate the lane to the prefix that it has in common with a text."""
@@ -243,6 +246,7 @@ class Lanes(Keeper):
         self._clock += 1
         lane.used = self._clock
         lane.cut(prompt, continuation)
+        lane.continuation = continuation
         if limit is not None:
             del lane.tokens[limit:]
         if len(lane.tokens) < length:

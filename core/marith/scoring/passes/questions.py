@@ -42,7 +42,10 @@ class RequestLane:
 
 
 def note_cached(lane: Hashable, answer: Answer | None) -> None:
-    """Note how many tokens were cached for an unfinished answer of a lane that is released."""
+    """Note how many tokens were cached when a lane was first read.
+
+    `answer` may be unfinished if the lane is released.
+    """
     if isinstance(lane, RequestLane) and lane.cached is None and answer and answer.passes:
         lane.cached = answer.cached
 
@@ -52,7 +55,8 @@ class Span:
     """A question: what are the log-probabilities at the last `count` positions of a lane?
 
     The last position follows the whole continuation. The first position follows the continuation
-    without its last `count − 1` tokens. `candidates` are the tokens that a classifier evaluates, a
+    without its last `count − 1` tokens. A continuation that is the same object in two questions of
+    a lane has only grown at its end. `candidates` are the tokens that a classifier evaluates, a
     list for each position.
     """
 

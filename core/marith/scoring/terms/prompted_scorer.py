@@ -18,7 +18,7 @@ from marith.request.limits import LOADED_BYTES
 from marith.request.prompt import Prompt
 from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.passes import Runner
-from marith.scoring.passes.questions import Answer, Reading, RequestLane, Span
+from marith.scoring.passes.questions import Answer, Reading, RequestLane, Span, note_cached
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import moved_to
 from marith.scoring.terms.text_likelihood import Histories
@@ -164,15 +164,22 @@ class PromptedScorer:
         likelihood, return [count, 1]. An answer is None while its text is still being read.
         """
         asked: dict[RequestLane, Span] = {}
+        several = False
         for span in spans:
             question = self._unknown(span) if isinstance(span.term, Likelihood) else span
             # The question about the most positions also answers the other spans of its lane.
-            if question is not None:
-                before = asked.get(span.lane)
-                if before is None or before.count < question.count:
-                    asked[span.lane] = question
-        answers = dict(zip(asked, self.runner.ask([*asked.values()]), strict=True))
-        scored = [self._part(span, answers.get(span.lane), span.lane in asked) for span in spans]
+            before = asked.get(span.lane)
+            if question is not None and (before is None or before.count < question.count):
+                asked[span.lane] = question
+            several = several or question is not span or before is not None or bool(span.lane.exits)
+        found = self.runner.ask([*asked.values()])
+        for lane, answer in zip(asked, found, strict=True):
+            if lane.cached is None:
+                note_cached(lane, answer)
+        scored = [*found]
+        if several:
+            answers = dict(zip(asked, found, strict=True))
+            scored = [self._part(one, answers.get(one.lane), one.lane in asked) for one in spans]
         return scored if self._output_device is None else moved_to(scored, self._output_device)
 
     def _unknown(self, span: Span) -> Span | None:
@@ -181,31 +188,24 @@ class PromptedScorer:
         return Span(span.term, span.lane, span.continuation[:-1], count) if count else None
 
     def _part(self, span: Span, answer: Answer | None, asked: bool) -> Answer | None:
-        """Return the part of a lane's answer that a span asks for.
-
-        `cached` counts tokens of the prompt, not of the continuation, at the first reading.
-        """
+        """Return the part of a lane's answer that a span asks for."""
         if answer is None and asked:
             return None
         if isinstance(span.term, Likelihood):
             return self._likelihood(span, answer)
         assert answer is not None
-        answer.cached = _cached(span.lane, answer)
-        rows = _rows(answer, span.term)
-        if rows is answer.rows and len(rows) == span.count:
-            return answer
-        return Answer(rows[-span.count :], answer.passes, answer.cached)
+        return Answer(_rows(answer, span.term)[-span.count :], answer.passes)
 
     def _likelihood(self, span: Span, answer: Answer | None) -> Answer:
         """Return log-likelihoods [count, 1]. `answer` is None if all tokens were scored before."""
-        passes, cached = frozenset[int](), len(span.lane.reading)
+        passes = frozenset[int]()
         if answer is not None:
             rows = _rows(answer, span.term)
             self._histories.take(span.lane, span.continuation, gather(rows))
-            passes, cached = answer.passes, _cached(span.lane, answer)
+            passes = answer.passes
         logprobs = self._histories.logprobs(span.lane, span.count)
         device = self._output_device or self.checkpoint.device
-        return Answer(rows_of(logprobs.to(device)), passes, cached)
+        return Answer(rows_of(logprobs.to(device)), passes)
 
     def require_numbers(self, rows: Sequence[Row]) -> None:
         """Raise ModelError if a row is NaN, and drop all keys, values and states."""
@@ -217,13 +217,6 @@ class PromptedScorer:
     def release(self, lane: RequestLane) -> None:
         """Release a lane. Its keys and values stay cached until another lane needs the room."""
         self.runner.release(lane)
-
-
-def _cached(lane: RequestLane, answer: Answer) -> int:
-    """Return the number of tokens of the prompt that were cached when the text was first read."""
-    if lane.cached is None:
-        lane.cached = answer.cached
-    return min(lane.cached, len(lane.reading))
 
 
 def _changes(tensors: Iterable[Tensor]) -> int:
