@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from marith import Engine
 from marith.engine.loop import release
-from marith.engine.step import Turn
+from marith.engine.turn import Turn
 from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.lanes import Lane

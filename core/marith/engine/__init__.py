@@ -11,6 +11,7 @@
 - `ticket`: what a caller holds while a request runs: its chunks, and the completion at the end.
 - `token_budget`: the number of tokens that a text may have.
 - `tokens`: conversion between texts and tokens of the base model, without a pass.
+- `turn`: a job's part in a step.
 - `jobs/`: requests while they run: texts that are generated, and queries.
 - `threads/`: threads, deadlines and futures of an engine.
 """

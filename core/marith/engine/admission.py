@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from marith.engine.jobs.job import Job
 from marith.engine.prepare import Prepared
-from marith.engine.step import Turn
 from marith.engine.threads.workers import log
+from marith.engine.turn import Turn
 from marith.errors import Busy, EngineClosed, RequestError, fault
 from marith.request.limits import Limits
 from marith.scoring.free_memory import bytes_text

@@ -13,8 +13,9 @@ from contextlib import suppress
 
 from marith.engine.admission import Admission, BytesLeft
 from marith.engine.jobs.job import Job
-from marith.engine.step import Turn, step
+from marith.engine.step import step
 from marith.engine.threads.workers import ENGINE, forked, log, start_thread
+from marith.engine.turn import Turn
 from marith.errors import Busy, EngineClosed, fault
 from marith.formula.tree.printing import without_texts
 from marith.request.limits import EngineStatus, Limits
