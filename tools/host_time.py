@@ -67,6 +67,8 @@ class FreeModel(PreTrainedModel):
         logits = torch.randn(config.vocab_size, generator=torch.Generator().manual_seed(seed))
         logits[1] = NEVER
         self.logits = torch.nn.Parameter(logits, requires_grad=False)
+        # As rows of their own, because a model's logits are, and reading one row is faster.
+        self._made: dict[tuple[int, ...], Tensor] = {}
         self.post_init()  # type: ignore[no-untyped-call]  # transformers leaves it untyped
 
     def forward(
@@ -79,7 +81,9 @@ class FreeModel(PreTrainedModel):
         rows, width = input_ids.shape
         kept = len(logits_to_keep) if isinstance(logits_to_keep, Tensor) else logits_to_keep
         shape = rows, kept or width, len(self.logits)
-        logits: Any = self.logits.expand(shape)
+        if shape not in self._made:
+            self._made[shape] = self.logits.expand(shape).contiguous()
+        logits: Any = self._made[shape]
         return CausalLMOutputWithPast(logits=logits)
 
 

@@ -124,19 +124,18 @@ class CachedRunner(Runner):
 
     def _read_one(self, questions: Sequence[Span], lanes: Sequence[Lane]) -> list[Answer | None]:
         """Run one pass over the last token of each text."""
-        self.lanes.make_room(1 + max((len(lane.tokens) for lane in lanes), default=0))
+        self.lanes.make_room(1 + max([len(lane.tokens) for lane in lanes]))
         self.lanes.settle(lanes, len(lanes) if self._captures(questions) else 0)
-        by_row = sorted(zip(lanes, questions, strict=True), key=lambda pair: pair[0].row)
-        tokens_by_row = [[asked.continuation[-1]] for _, asked in by_row]
-        adapters = [asked.lane.adapter for _, asked in by_row]
-        tokens = rectangle([lane for lane, _ in by_row], tokens_by_row, adapters, 1)
-        logprobs = self.passes.logprobs(self._logits([tokens], [])[0])
-        number = self.passes.counted(len(tokens_by_row))
-        place = {id(lane): i for i, (lane, _) in enumerate(by_row)}
-        answers: list[Answer | None] = []
-        for lane, asked in zip(lanes, questions, strict=True):
-            answers.append(Answer([(logprobs, place[id(lane)])], number, len(lane.tokens)))
-            lane.tokens.append(asked.continuation[-1])
+        rows = [lane.row for lane in lanes]
+        order = sorted(range(len(rows)), key=rows.__getitem__)
+        new = [[questions[i].continuation[-1]] for i in order]
+        adapters = [questions[i].lane.adapter for i in order]
+        logits, _ = self._logits([rectangle([lanes[i] for i in order], new, adapters, 1)], [])
+        logprobs, number = self.passes.logprobs(logits), self.passes.counted(len(lanes))
+        answers: list[Answer | None] = [None] * len(lanes)
+        for place, (i, token) in enumerate(zip(order, new, strict=True)):
+            answers[i] = Answer([(logprobs, place)], number, len(lanes[i].tokens))
+            lanes[i].tokens += token
         return answers
 
     def _read(self, questions: Sequence[Span]) -> list[Answer | None]:

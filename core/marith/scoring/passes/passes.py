@@ -93,10 +93,11 @@ class Passes(ABC):
         would wait for the device: see `Scorer.require_numbers`.
         """
         # The head of a model may be wider than its vocabulary.
-        logits = logits[..., : self.vocab].float().flatten(0, -2)
+        logits = logits[..., : self.vocab].flatten(0, -2)
         if len(self._holes):
             logits = logits.index_fill(-1, self._holes, -math.inf)
-        return torch.log_softmax(logits, dim=-1)
+        # A GPU converts logits of 16 bits while it reads them, without a copy.
+        return torch.log_softmax(logits, dim=-1, dtype=torch.float32)
 
 
 class Runner(ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -17,6 +17,8 @@ from marith.scoring.prompting.tool_format import ToolFormat, json_text, read_too
 MARGIN = 256
 # This character stands for a character whose bytes are incomplete.
 PARTIAL = "\ufffd"
+# The texts of this number of tokens are kept.
+RECENT = 8192
 
 
 class Vocabulary:
@@ -39,6 +41,8 @@ class Vocabulary:
         self._literal = _bare_copy(backend)
         # With this setting, the name of a special token is encoded as plain characters.
         self._literal.encode_special_tokens = True
+        # Texts repeat tokens, and a detokenizer decodes the token before each new token again.
+        self.spell_again = lru_cache(RECENT)(partial(self._raw.decode, skip_special_tokens=False))
         self._ids: dict[str, int] = self._raw.get_vocab(with_added_tokens=True)
         self.size = min(width, max(self._ids.values()) + 1)
         ends = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
@@ -223,6 +227,7 @@ class Detokenizer:
         self._tokens: tuple[int, ...] = ()
         # The text of this number of kept tokens was returned.
         self._sent = 0
+        self._decode_again = vocabulary.spell_again
 
     @property
     def whole(self) -> int:
@@ -271,5 +276,5 @@ class Detokenizer:
         """Return the text that has not been returned yet."""
         if self._sent == len(self._tokens):
             return ""
-        sent = self._decode(self._tokens[: self._sent], False) if self._sent else ""
+        sent = self._decode_again(self._tokens[: self._sent]) if self._sent else ""
         return str(self._decode(self._tokens, False)[len(sent) :])
