@@ -12,6 +12,7 @@
 - `token_budget`: the number of tokens that a text may have.
 - `tokens`: conversion between texts and tokens of the base model, without a pass.
 - `turn`: a job's part in a step.
+- `verified_texts`: composes and verifies the positions of texts.
 - `jobs/`: requests while they run: texts that are generated, and queries.
 - `threads/`: threads, deadlines and futures of an engine.
 """

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
 
-from marith.decoding.blocks import Block
-from marith.decoding.evaluate import candidates_of, compose, evaluate
-from marith.engine.jobs.job import Job
+from marith.decoding.evaluate import candidates_of
 from marith.engine.jobs.queries import TextQuery, share
 from marith.engine.turn import Turn
+from marith.engine.verified_texts import compose_all
 from marith.errors import fault
-from marith.formula.tree.nodes import Formula
-from marith.formula.tree.terms import Classifier, Term
+from marith.formula.tree.terms import Classifier
 from marith.scoring.passes.questions import Span
 from marith.scoring.scorer import Scorer
 from marith.speculation.auto import Controller
-from marith.speculation.verify import Check, verify_all
-from marith.tensor_rows import Row, gather, rows_of
+from marith.speculation.verify import verify_all
+from marith.tensor_rows import gather
 
 
 def step(turns: Sequence[Turn], controller: Controller, checked: bool = False) -> None:
@@ -148,50 +145,8 @@ def _classifier_spans(turn: Turn, checked: bool) -> Iterator[tuple[Scorer, Span]
             guide = prepared.plan.guide_of(classifier)
             rows = job.rows(prepared.plan.leaves(guide), count, turn.answers)
             if checked:
-                _require_numbers(job, rows)
+                prepared.lanes.require_numbers(rows)
             logprobs = {term: gather(term_rows) for term, term_rows in rows.items()}
             tokens = candidates_of(guide, logprobs, classifier.candidates, classifier.coverage)
             lanes = prepared.lanes
             yield lanes.scorers[classifier], lanes.span(classifier, turn.text, count, tokens)
-
-
-def compose_all(turns: Sequence[Turn], checked: bool) -> list[tuple[Job, Check]]:
-    """Return the check of each job. Positions with the same formula are composed together.
-
-    A position at which a term is NaN, or no token is allowed, is composed to NaN. With `checked`,
-    an error is raised instead.
-    """
-    received = []
-    for turn in turns:
-        blocks = turn.job.receive(turn.answers)
-        received.append((turn.job, blocks))
-        turn.answers = {}
-        if checked:
-            for block in blocks:
-                _require_numbers(turn.job, block.rows)
-    together: dict[Formula, list[Block]] = defaultdict(list)
-    for _, blocks in received:
-        for block in blocks:
-            together[block.formula].append(block)
-    compose_rows = evaluate if checked else compose
-    for formula, blocks in together.items():
-        rows = {
-            term: gather([row for block in blocks for row in block.rows[term]])
-            for term in blocks[0].terms
-        }
-        results = iter(rows_of(compose_rows(formula, rows)))
-        for block in blocks:
-            block.composed = [*islice(results, block.count)]
-    checks = []
-    for job, blocks in received:
-        if blocks:
-            check = job.check([row for block in blocks for row in block.composed])
-            if check is not None:
-                checks.append((job, check))
-    return checks
-
-
-def _require_numbers(job: Job, rows: Mapping[Term, Sequence[Row]]) -> None:
-    """Raise ModelError if a row of a term is NaN."""
-    for term, own in rows.items():
-        job.prepared.lanes.scorers[term].require_numbers(own)

@@ -11,6 +11,7 @@ from marith.formula.tree.terms import Prompted, Term
 from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.questions import Reading, RequestLane, Span
 from marith.scoring.scorer import Scorer
+from marith.tensor_rows import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,11 @@ class TermLanes:
         scorers = {lane: self.scorers[term] for term, lane in self.lanes.items()}
         texts = [(scorer, scorer.lane_text(lane, more)) for lane, scorer in scorers.items()]
         return [(scorer, text) for scorer, text in texts if text is not None]
+
+    def require_numbers(self, rows: Mapping[Term, Sequence[Row]]) -> None:
+        """Raise ModelError if a row of a term is NaN, and drop what is cached for its model."""
+        for term, own in rows.items():
+            self.scorers[term].require_numbers(own)
 
     def release(self) -> None:
         """Free all lanes."""

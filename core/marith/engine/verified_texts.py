@@ -1,0 +1,51 @@
+"""Compose and verify the positions of texts, and of queries."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import islice
+
+from marith.decoding.blocks import Block
+from marith.decoding.evaluate import compose, evaluate
+from marith.engine.jobs.job import Job
+from marith.engine.turn import Turn
+from marith.formula.tree.nodes import Formula
+from marith.speculation.verify import Check
+from marith.tensor_rows import gather, rows_of
+
+
+def compose_all(turns: Sequence[Turn], checked: bool) -> list[tuple[Job, Check]]:
+    """Return the check of each job. Positions with the same formula are composed together.
+
+    A position at which a term is NaN, or no token is allowed, is composed to NaN. With `checked`,
+    an error is raised instead.
+    """
+    received = []
+    for turn in turns:
+        blocks = turn.job.receive(turn.answers)
+        received.append((turn.job, blocks))
+        turn.answers = {}
+        if checked:
+            for block in blocks:
+                turn.job.prepared.lanes.require_numbers(block.rows)
+    together: dict[Formula, list[Block]] = defaultdict(list)
+    for _, blocks in received:
+        for block in blocks:
+            together[block.formula].append(block)
+    compose_rows = evaluate if checked else compose
+    for formula, blocks in together.items():
+        rows = {
+            term: gather([row for block in blocks for row in block.rows[term]])
+            for term in blocks[0].terms
+        }
+        results = iter(rows_of(compose_rows(formula, rows)))
+        for block in blocks:
+            block.composed = [*islice(results, block.count)]
+    checks = []
+    for job, blocks in received:
+        if blocks:
+            check = job.check([row for block in blocks for row in block.composed])
+            if check is not None:
+                checks.append((job, check))
+    return checks
