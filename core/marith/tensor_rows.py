@@ -48,6 +48,18 @@ def has_nan(logprobs: Tensor) -> bool:
     return bool(logprobs[:, -1].isnan().any())
 
 
+def to_lists(tensors: Sequence[Tensor]) -> list[list[list[float]]]:
+    """Return tensors [rows, width] of numbers as lists. All are copied to the host together."""
+    if len(tensors) == 1:
+        return [tensors[0].tolist()]
+    numbers = torch.cat([tensor.flatten() for tensor in tensors]).tolist() if tensors else []
+    lists, first = [], 0
+    for rows, width in (tensor.shape for tensor in tensors):
+        lists.append([numbers[first + i * width : first + (i + 1) * width] for i in range(rows)])
+        first += rows * width
+    return lists
+
+
 def compacted(rows: Sequence[Row]) -> list[Row]:
     """Return the rows, or copies if their tensors have more than twice as many rows in total.
 

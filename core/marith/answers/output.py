@@ -87,6 +87,10 @@ class Output:
         """The stop string that ended the text, or None."""
         return self._name if self._filter is None else self._filter.found or self._name
 
+    def ends_with(self, token: int) -> bool:
+        """Return True if the next token ends the text, whatever the text is."""
+        return token in self._ends or self.count + 1 >= self._max_tokens
+
     def take(self, token: int, logprob: TokenLogprob | None = None) -> Chunk | None:
         """Take a final token, and return its chunk, or None if nothing can be emitted yet."""
         if token in self._ends:

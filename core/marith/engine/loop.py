@@ -56,6 +56,8 @@ class EngineLoop:
         # On a GPU, OpenMP workers do not slow down a pass, so `bool` stands in for a function that
         # does nothing.
         self._dismiss_team = dismissing() if device == "cpu" else bool
+        # On a CPU, a pass has ended when it has been launched.
+        self._text_later = device != "cpu"
         self._outlasted = False  # True after `close` has waited too long for a step
         self._thread = start_thread(self._run, ENGINE)
         atexit.register(self.close)
@@ -158,7 +160,7 @@ class EngineLoop:
             return
         self._steps += 1
         try:
-            step(turns, self.controller)
+            step(turns, self.controller, text_later=self._text_later)
         except BaseException:
             # One job's error must not fail the others, so the step is repeated for each job alone,
             # with the checks that say what is wrong.

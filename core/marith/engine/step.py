@@ -7,36 +7,43 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from marith.decoding.evaluate import candidates_of
+from marith.decoding.sampling import require_drawn
 from marith.engine.jobs.queries import TextQuery, share
+from marith.engine.plain_texts import PlainTexts, convert, is_plain
 from marith.engine.turn import Turn
-from marith.engine.verified_texts import compose_all
-from marith.errors import fault
+from marith.engine.verified_texts import VerifiedTexts
 from marith.formula.tree.terms import Classifier
 from marith.scoring.passes.questions import Span
 from marith.scoring.scorer import Scorer
 from marith.speculation.auto import Controller
-from marith.speculation.verify import verify_all
-from marith.tensor_rows import gather
+from marith.tensor_rows import gather, to_lists
 
 
-def step(turns: Sequence[Turn], controller: Controller, checked: bool = False) -> None:
+def step(
+    turns: Sequence[Turn],
+    controller: Controller,
+    checked: bool = False,
+    text_later: bool = False,
+) -> None:
     """Draft for all texts first, so that all verifications share one pass. Then verify.
 
     A step that raises before any job accepts its verdict can be repeated for each job alone. With
     `checked`, the error says where NaN came from: the step waits for the device more often, and
-    examines the rows of every term.
+    examines the rows of every term. With `text_later`, tokens become text in the next step, while
+    the device computes.
     """
     turns = within_memory(turns)
     choose_drafts(turns, controller)
+    how = checked, text_later
     ahead = [turn for turn in turns if turn.only_drafts]
     while ahead:
-        ready = [turn for turn in run(ahead, controller, checked) if not turn.job.done]
+        ready = [turn for turn in run(ahead, controller, *how) if not turn.job.done]
         for turn in ready:
             turn.ask()
         ahead = [turn for turn in ready if turn.only_drafts]
         # A query whose terms are all drafts may already be done after this round.
         turns = [turn for turn in turns if not turn.job.done]
-    run(turns, controller, checked)
+    run(turns, controller, *how)
 
 
 def within_memory(turns: Sequence[Turn]) -> Sequence[Turn]:
@@ -64,7 +71,9 @@ def choose_drafts(turns: Sequence[Turn], controller: Controller) -> None:
         turn.ask()
 
 
-def run(turns: Sequence[Turn], controller: Controller, checked: bool) -> list[Turn]:
+def run(
+    turns: Sequence[Turn], controller: Controller, checked: bool, text_later: bool
+) -> list[Turn]:
     """Run one round, and return the turns whose terms have all been evaluated.
 
     The round is timed if any plan chooses its draft lengths by measured times.
@@ -74,8 +83,15 @@ def run(turns: Sequence[Turn], controller: Controller, checked: bool) -> list[Tu
         scorers = {turn.job.prepared.lanes.scorers[term] for turn in turns for term in turn.counts}
     read, started = sum(scorer.tokens_read for scorer in scorers), time.perf_counter()
     ready = score(turns, checked)
-    checks = compose_all(ready, checked)
-    verdicts = verify_all([check for _, check in checks])
+    plain = [turn for turn in ready if is_plain(turn)]
+    others = [turn for turn in ready if not is_plain(turn)] if len(plain) < len(ready) else []
+    groups: list[PlainTexts | VerifiedTexts] = [*PlainTexts.of(plain, checked, text_later)]
+    groups += VerifiedTexts.of(others, checked)
+    # The host converts the tokens of the last step while the device computes.
+    convert(turns)
+    numbers = to_lists([group.results for group in groups])
+    for tokens, *_ in numbers:
+        require_drawn(tokens)
     if scorers:
         seconds, rows = time.perf_counter() - started, judged(turns)
         # The cost of a pass depends on its rows: tokens that models read, and positions that
@@ -83,12 +99,8 @@ def run(turns: Sequence[Turn], controller: Controller, checked: bool) -> list[Tu
         rows += sum(scorer.tokens_read for scorer in scorers) - read
         if rows:
             controller.times_of(scorers).note(rows, seconds)
-    for (job, _), verdict in zip(checks, verdicts, strict=True):
-        try:
-            job.accept(verdict)
-        except BaseException as error:
-            # The error of a job goes to the caller of this job alone.
-            job.fail(fault(error))
+    for group, own in zip(groups, numbers, strict=True):
+        group.accept(own)
     for turn in ready:
         drafts = turn.job.drafts
         if drafts is not None and drafts.window.seen:

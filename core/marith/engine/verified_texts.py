@@ -1,4 +1,4 @@
-"""Compose and verify the positions of texts, and of queries."""
+"""Compose and verify the positions of texts with drafts or constraints, and of queries."""
 
 from __future__ import annotations
 
@@ -6,13 +6,45 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import islice
 
+from torch import Tensor
+
 from marith.decoding.blocks import Block
 from marith.decoding.evaluate import compose, evaluate
 from marith.engine.jobs.job import Job
 from marith.engine.turn import Turn
+from marith.errors import fault
 from marith.formula.tree.nodes import Formula
-from marith.speculation.verify import Check
+from marith.speculation.verify import Check, Verification
 from marith.tensor_rows import gather, rows_of
+
+
+class VerifiedTexts:
+    """The checks of these texts, which are verified together.
+
+    `results` is a tensor [3, positions], whose first row has the tokens. It may still be computed
+    by the device.
+    """
+
+    def __init__(self, checks: Sequence[tuple[Job, Check]]) -> None:
+        self._jobs = [job for job, _ in checks]
+        self._verification = Verification([check for _, check in checks])
+        self.results: Tensor = self._verification.results
+
+    @classmethod
+    def of(cls, turns: Sequence[Turn], checked: bool) -> list[VerifiedTexts]:
+        """Compose the positions of these texts. Return an empty list if none is to be verified."""
+        checks = compose_all(turns, checked)
+        return [cls(checks)] if checks else []
+
+    def accept(self, results: Sequence[list[float]]) -> None:
+        """Give each text its verdict. `results` are the numbers on the host."""
+        verdicts = self._verification.verdicts(results)
+        for job, verdict in zip(self._jobs, verdicts, strict=True):
+            try:
+                job.accept(verdict)
+            except BaseException as error:
+                # The error of a text goes to its caller alone.
+                job.fail(fault(error))
 
 
 def compose_all(turns: Sequence[Turn], checked: bool) -> list[tuple[Job, Check]]:

@@ -13,7 +13,6 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import torch
 from torch import Tensor
@@ -72,23 +71,46 @@ def verify_all(checks: Sequence[Check]) -> list[Verdict]:
     """Verify all positions of all checks together, in one call of `verify`."""
     if not checks:
         return []
-    targets = _warped(checks)
-    drafts = [d and vector(d) for check in checks for d in check.drafts]
-    proposed = torch.tensor([token for check in checks for token in check.tokens])
-    verified, shared = verify(gather(targets), drafts, proposed, _random_numbers(checks))
-    # All results are joined in one tensor, so that a step waits only once for the device. float64
-    # holds every token exactly.
-    found = _plausible(checks, verified, shared)
-    tokens, overlaps, plausible = torch.stack((verified.to(shared), shared, found)).tolist()
-    require_drawn(tokens)
-    verdicts, first = [], 0
-    for check in checks:
-        end = first + len(check.tokens)
-        chosen = [int(token) for token in tokens[first:end]]
-        likely = [plausible[i] > 0 for i in range(first, end)]
-        verdicts.append(Verdict(chosen, overlaps[first:end], targets[first:end], likely))
-        first = end
-    return verdicts
+    verification = Verification(checks)
+    return verification.verdicts(verification.results.tolist())
+
+
+class Verification:
+    """The verification of all positions of all checks, in one call of `verify`.
+
+    Nothing here waits for the device. `results` are three numbers for each position, [3, positions]
+    in float64, from which `verdicts` makes the verdicts once they are on the host.
+    """
+
+    def __init__(self, checks: Sequence[Check]) -> None:
+        self._checks = checks
+        samplings = [check.sampling for check in checks for _ in check.rows]
+        self._targets = warp_rows([row for check in checks for row in check.rows], samplings)
+        drafts = [d and vector(d) for check in checks for d in check.drafts]
+        proposed = torch.tensor([token for check in checks for token in check.tokens])
+        numbers = _random_numbers(checks)
+        tokens, overlaps = verify(gather(self._targets), drafts, proposed, numbers)
+        found = count_plausible(*_compared(checks), tokens)
+        # All numbers are in one tensor, so that a step waits only once for the device. float64
+        # holds every token exactly.
+        self.results = torch.stack((tokens.to(overlaps), overlaps, found.to(overlaps)))
+
+    def verdicts(self, results: Sequence[list[float]]) -> list[Verdict]:
+        """Return the verdict of each check. `results` are the three lists of numbers.
+
+        Raises FormulaError if a token was drawn from NaN.
+        """
+        tokens, overlaps, plausible = results
+        require_drawn(tokens)
+        verdicts, first = [], 0
+        for check in self._checks:
+            end = first + len(check.tokens)
+            chosen = [int(token) for token in tokens[first:end]]
+            likely = [plausible[i] > 0 for i in range(first, end)]
+            targets = self._targets[first:end]
+            verdicts.append(Verdict(chosen, overlaps[first:end], targets, likely))
+            first = end
+        return verdicts
 
 
 def verify(
@@ -149,26 +171,32 @@ def residual(target: Tensor, draft: Tensor) -> Tensor:
     return torch.where(equal, target, lacking)
 
 
-def _plausible(checks: Sequence[Check], tokens: Tensor, like: Tensor) -> Tensor:
-    """Return how many of its compared rows find a token plausible, for all `tokens` [positions].
-
-    The numbers have the type of `like`.
-    """
-    places: list[int] = []
+def _compared(checks: Sequence[Check]) -> tuple[list[Row], list[int]]:
+    """Return the rows that are compared with tokens, and the position of each."""
     rows: list[Row] = []
+    positions: list[int] = []
     first = 0
     for check in checks:
-        for place, compared in enumerate(check.compared, first):
+        for position, compared in enumerate(check.compared, first):
             rows += compared
-            places += [place] * len(compared)
+            positions += [position] * len(compared)
         first += len(check.tokens)
-    found = torch.zeros_like(like)
+    return rows, positions
+
+
+def count_plausible(rows: Sequence[Row], positions: Sequence[int], tokens: Tensor) -> Tensor:
+    """Return how many of the rows find the token at their position plausible.
+
+    `tokens` and the result are [positions]. A plausible token is at least `PLAUSIBLE` times as
+    likely as the likeliest token of the row.
+    """
+    found = torch.zeros_like(tokens)
     if not rows:
         return found
-    at = torch.tensor(places).to(like.device)
+    at = torch.tensor(positions).to(tokens.device)
     # A token that was drawn from NaN is no index, so token 0 stands in for it.
     plausible = cuts.keeps(gather(rows), tokens[at].clamp(min=0), PLAUSIBLE)
-    return found.index_add_(0, at, plausible.to(like.dtype))
+    return found.index_add_(0, at, plausible.to(found))
 
 
 def _random_numbers(checks: Sequence[Check]) -> Tensor:
@@ -180,17 +208,19 @@ def _random_numbers(checks: Sequence[Check]) -> Tensor:
     return torch.from_numpy(numbers)
 
 
-def _warped(checks: Sequence[Check]) -> list[Row]:
-    """Return the target of each position. Texts with the same `Sampling` are warped together."""
+def warp_rows(rows: Sequence[Row], samplings: Sequence[Sampling]) -> list[Row]:
+    """Return the target of each position. Positions with the same `Sampling` are warped together.
+
+    A sampling that is equal to another, but is another object, costs another call.
+    """
     by_sampling: dict[int, list[int]] = defaultdict(list)
-    for i, check in enumerate(checks):
-        # Equal samplings are one object, and hashing one takes time.
-        by_sampling[id(check.sampling)].append(i)
+    for i, sampling in enumerate(samplings):
+        # Hashing a sampling takes longer than the rest of the work for a position.
+        by_sampling[id(sampling)].append(i)
     if len(by_sampling) == 1:
-        return rows_of(warp(gather([row for c in checks for row in c.rows]), checks[0].sampling))
-    targets: dict[int, list[Row]] = {}
+        return rows_of(warp(gather(rows), samplings[0]))
+    targets: dict[int, Row] = {}
     for members in by_sampling.values():
-        rows = gather([row for i in members for row in checks[i].rows])
-        warped = iter(rows_of(warp(rows, checks[members[0]].sampling)))
-        targets.update({i: list(islice(warped, len(checks[i].rows))) for i in members})
-    return [target for i in range(len(checks)) for target in targets[i]]
+        warped = warp(gather([rows[i] for i in members]), samplings[members[0]])
+        targets.update(zip(members, rows_of(warped), strict=True))
+    return [targets[i] for i in range(len(rows))]

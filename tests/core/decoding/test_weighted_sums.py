@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -12,10 +13,12 @@ from support.strategies import speakers, spoken
 from torch import Tensor
 
 from marith.decoding.evaluate import compose, evaluate, value_of
+from marith.decoding.sampling import drawn, warp
 from marith.formula.meaning.shares import shares_of
 from marith.formula.tree.nodes import Formula
 from marith.formula.tree.operators import union
 from marith.formula.tree.terms import Classifier, Term
+from marith.request.sampling import Sampling
 
 TERMS = speakers(3)
 a, b, c = TERMS
@@ -74,3 +77,19 @@ def test_shares_are_factors_divided_by_their_sum_and_a_classifier_has_no_weight(
 def test_a_formula_of_one_term_is_the_row_of_that_term() -> None:
     row = torch.randn(2, 5).log_softmax(-1)
     assert compose(a, {a: row}) is row
+
+
+@pytest.mark.parametrize("vocab", [257, 4097, 32_003])
+def test_a_row_has_the_same_bits_alone_and_among_others(vocab: int) -> None:
+    """The draws of a seed depend on them: see decision 32."""
+    draw = torch.Generator().manual_seed(vocab)
+    rows = {term: torch.randn(7, vocab, generator=draw).log_softmax(-1) for term in TERMS}
+    formula, sampling = a - 0.3 * b + 0.7 * c, Sampling(temperature=0.7, min_p=0.01)
+    together = warp(compose(formula, rows), sampling).exp()
+    chances = torch.rand(7, generator=draw, dtype=torch.float64)
+    tokens = drawn(together, chances)
+    for i in range(7):
+        own = {term: row[i, None].clone() for term, row in rows.items()}
+        alone = warp(compose(formula, own), sampling).exp()
+        assert torch.equal(alone[0], together[i])
+        assert drawn(alone, chances[i, None]).tolist() == [int(tokens[i])]

@@ -80,9 +80,9 @@ def most_at_once(engine: Engine, requests: Sequence[Request]) -> tuple[int, list
     """How many of these requests ever took a step together, and their texts."""
     together, plain = [0], loop.step
 
-    def counted(turns: Sequence[Any], controller: Any) -> None:
+    def counted(turns: Sequence[Any], *given: Any, **options: Any) -> None:
         together.append(sum(not turn.job.done for turn in turns))
-        plain(turns, controller)
+        plain(turns, *given, **options)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(loop, "step", counted)
@@ -311,8 +311,8 @@ def test_idle_caches_are_dropped_for_a_request_that_needs_the_memory(
         )
         held, plain = [], loop.step
 
-        def noted(turns: Sequence[Any], controller: Any) -> None:
-            plain(turns, controller)
+        def noted(turns: Sequence[Any], *given: Any, **options: Any) -> None:
+            plain(turns, *given, **options)
             held.append(cached_bytes(engine))
 
         with monkeypatch.context() as patched:
@@ -389,8 +389,8 @@ def test_requests_end_in_the_order_of_their_arrival_and_the_first_is_never_pause
     ended: list[Any] = []
     plain = loop.step
 
-    def noted(turns: Sequence[Any], controller: Any) -> None:
-        plain(turns, controller)
+    def noted(turns: Sequence[Any], *given: Any, **options: Any) -> None:
+        plain(turns, *given, **options)
         ended.extend(turn.job._request.prompt for turn in turns if turn.job.done)
 
     monkeypatch.setattr(loop, "step", noted)

@@ -78,6 +78,8 @@ class Generation:
         self._blocks: Sequence[Block] = []
         self._compared: Sequence[Sequence[Row]] = ()
         self._chunks: list[Chunk] = []
+        self.is_plain = False  # until the text begins
+        self._unconverted: int | None = None
 
     def _begin(self) -> None:
         """Make the parts that this text needs. Most texts need a window and an output only."""
@@ -96,8 +98,8 @@ class Generation:
             self.window = DraftWindow(plan, limit, ends, rooms, steered, prefix)
             self.drafts = Drafts(self.window, self.prepared.lanes)
         self._costs = Costs(self.prepared, self._started)
-        self._draws = _draws(request)
-        self._sampling = _same_object(sampling.warping)
+        self.draws = _draws(request)
+        self.sampling = _same_object(sampling.warping)
         self._output = Output(request, vocabulary, limit, self.prepared.opened)
         self._output.replay(prefix)
         if request.ban is not None:
@@ -115,6 +117,8 @@ class Generation:
         if sampling.penalises:
             penalties = Penalties(sampling, frozenset(self.prepared.prompt))
             self._constraints = [*self._constraints, penalties]
+        changed = self._constraints or plan.alternative is not None
+        self.is_plain = plan.is_plain and self._kept is None and not changed
         self._begun = True
 
     @property
@@ -160,7 +164,7 @@ class Generation:
         drafts = [None if pending is None else pending.draft for pending in standing]
         if self._plausibility is not None:
             self._compared = self._plausibility.compared(self._blocks)
-        return Check(rows, self._sampling, places, tokens, drafts, self._draws, self._compared)
+        return Check(rows, self.sampling, places, tokens, drafts, self.draws, self._compared)
 
     def _constrained(self, logprobs: Tensor, places: Sequence[int]) -> list[Row]:
         """Return the composed rows after all constraints."""
@@ -169,9 +173,12 @@ class Generation:
         return rows_of(logprobs)
 
     def accept(self, verdict: Verdict) -> None:
-        self._draws = self._draws.after_trial()
+        self.draws = self.draws.after_trial()
         if self._plausibility is not None:
-            self._plausibility.note(self.window.places, self._compared, verdict.plausible)
+            window, plausible = self.window, verdict.plausible
+            for place, rows, found in zip(window.places, self._compared, plausible, strict=True):
+                # A token that is verified again replaces the token that was here before.
+                self._plausibility.note(place, found if rows else None)
         final = self.window.final
         for place, token in enumerate(self.window.accept(verdict), final):
             # The text may have ended, and later tokens of the same step are dropped.
@@ -181,6 +188,33 @@ class Generation:
                 self._allowed.require(place)
             if not self._take(place, token):
                 break
+
+    def count(self, answers: Mapping[Term, Answer]) -> None:
+        """Count what it cost to evaluate the terms of a plain text."""
+        self._costs.add(answers)
+
+    def take(self, token: int, plausible: bool, text_later: bool) -> None:
+        """Take the next token of a plain text.
+
+        With `text_later`, the token becomes text when `convert` is called. Then a text that ends by
+        its own text, as by a stop string, draws one token in vain, which is dropped.
+        """
+        if self.done:
+            return
+        self.draws = self.draws.after_trial()
+        place = self.window.final
+        self.window.tokens.append(token)
+        if self._plausibility is not None:
+            self._plausibility.note(place, plausible)
+        self._unconverted = token
+        if not text_later or self._output.ends_with(token):
+            self.convert()
+
+    def convert(self) -> None:
+        """Convert the token that `take` has left to text, and pass the text to the caller."""
+        token, self._unconverted = self._unconverted, None
+        if token is not None and not self.done and (chunk := self._output.take(token)):
+            self._emit(chunk)
 
     def fail(self, error: BaseException) -> None:
         self.done = True
@@ -203,7 +237,7 @@ class Generation:
             return True
         back = self._backtracking.take(token, logprob)
         if back is not None:
-            self._draws = self._draws.after_rewind()
+            self.draws = self.draws.after_rewind()
             self.window.rewind(back)
         for chunk in self._backtracking.release():
             self._emit(chunk)

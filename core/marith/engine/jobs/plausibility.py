@@ -48,15 +48,12 @@ class Plausibility:
             compared += [[own[at] for own in rows] for at in range(block.count)]
         return compared
 
-    def note(
-        self, places: Sequence[int], compared: Sequence[Sequence[Row]], found: Sequence[bool]
-    ) -> None:
-        """Note whether the tokens at these places are plausible, if their rows were compared."""
-        for place, rows, plausible in zip(places, compared, found, strict=True):
-            # A token that is verified again replaces the token that was here before.
+    def note(self, place: int, plausible: bool | None) -> None:
+        """Note whether the token at a place is plausible. None is a token that does not count."""
+        if plausible is None:
             self._found.pop(place, None)
-            if rows:
-                self._found[place] = not plausible
+        else:
+            self._found[place] = not plausible
 
     def share(self, end: int) -> float:
         """Return the share of implausible tokens before a place. A large share is logged once."""
