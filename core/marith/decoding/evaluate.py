@@ -121,12 +121,16 @@ def evaluate(formula: Formula, rows: Mapping[Term, Tensor]) -> Tensor:
 def compose(formula: Formula, rows: Mapping[Term, Tensor]) -> Tensor:
     """Return the composed log-distribution as `evaluate` does, without a check.
 
-    A position at which no token is allowed is NaN, as is a position at which a term is NaN.
+    A position at which no token is allowed is NaN, as is a position at which any of `rows` is NaN.
     """
-    # The row of a term is normalised already.
-    if isinstance(formula, Term):
-        return rows[formula]
-    return Evaluation(rows, repeated(formula)).logprobs(formula)
+    shares = shares_of(formula)
+    if shares is not None and len(shares) == len(rows):
+        # The row of a single term is normalised already.
+        return rows[next(iter(shares))] if len(rows) == 1 else weighted_sum(rows, shares)
+    logprobs = Evaluation(rows, repeated(formula)).logprobs(formula)
+    # A condition or a factor may not select the row that is NaN.
+    wrong = torch.stack([row[:, -1].isnan() for row in rows.values()]).any(dim=0)
+    return logprobs.masked_fill(wrong[:, None], math.nan)
 
 
 def value_of(formula: Formula, rows: Mapping[Term, Tensor]) -> Value:

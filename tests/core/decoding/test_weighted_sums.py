@@ -12,16 +12,32 @@ from support.step_tensors import Waits
 from support.strategies import speakers, spoken
 from torch import Tensor
 
-from marith.decoding.evaluate import compose, evaluate, value_of
+from marith.decoding.evaluate import Evaluation, Value, compose, evaluate, node_value, value_of
 from marith.decoding.sampling import drawn, warp
 from marith.formula.meaning.shares import shares_of
 from marith.formula.tree.nodes import Formula
-from marith.formula.tree.operators import union
-from marith.formula.tree.terms import Classifier, Term
+from marith.formula.tree.operators import union, where
+from marith.formula.tree.signals import max_prob
+from marith.formula.tree.terms import Classifier, Prompted, Term
 from marith.request.sampling import Sampling
 
 TERMS = speakers(3)
 a, b, c = TERMS
+EPSILON = torch.finfo(torch.float32).eps
+
+
+class Sharpened(Prompted):
+    """A term of an application, whose value is not its row."""
+
+    __slots__ = ()
+
+
+@node_value.register
+def _evaluate_sharpened(term: Sharpened, at: Evaluation) -> Value:
+    return Value.of(torch.log_softmax(2 * at.rows[term], dim=-1))
+
+
+OWN = Sharpened("q")
 FACTORS = st.floats(-2.0, 2.0).map(lambda factor: round(factor, 3))
 WORLDS = spoken(TERMS, holes=True)
 
@@ -72,6 +88,33 @@ def test_shares_are_factors_divided_by_their_sum_and_a_classifier_has_no_weight(
     assert shares_of(a + 0 * b) == {a: 1.0}
     assert shares_of(a + union(a, b)) is None
     assert shares_of(a - b) is None
+
+
+@given(st.floats(-1.5, 0.99), st.integers(0, 99))
+def test_the_error_is_that_of_float32_times_the_shares(factor: float, seed: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    rows = {term: (8 * torch.randn(2, 50, generator=draw)).log_softmax(-1) for term in (a, b)}
+    formula = a - factor * b
+    exact = value_of(formula, {term: row.double() for term, row in rows.items()}).logprobs()
+    shares = shares_of(formula)
+    assert shares is not None
+    size = float(sum(map(abs, shares.values())) * max(row.abs().max() for row in rows.values()))
+    assert float((compose(formula, rows) - exact).abs().max()) <= 2 * EPSILON * (size + 1)
+
+
+def test_a_term_of_an_application_keeps_its_own_value() -> None:
+    rows = {term: torch.randn(2, 5).log_softmax(-1) for term in (OWN, a)}
+    sharpened = torch.log_softmax(2 * rows[OWN], dim=-1)
+    torch.testing.assert_close(compose(OWN, rows), sharpened)
+    whole = torch.log_softmax((sharpened + rows[a]) / 2, dim=-1)
+    torch.testing.assert_close(compose(OWN + a, rows), whole)
+
+
+def test_a_row_that_a_condition_does_not_select_counts_for_nan() -> None:
+    rows = {a: torch.randn(2, 5).log_softmax(-1), b: torch.full((2, 5), torch.nan)}
+    rows[b][1] = rows[a][1]
+    for formula in (where(max_prob(a) > 0, a, b), a + 0 * b, union(a, a)):
+        assert compose(formula, rows).isnan().all(dim=-1).tolist() == [True, False]
 
 
 def test_a_formula_of_one_term_is_the_row_of_that_term() -> None:

@@ -8,6 +8,10 @@ from functools import lru_cache
 from marith.formula.tree.nodes import Formula, Scaled, Sum
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Term, Uniform
 
+# The kinds of terms whose value is their row, with their weights. A kind that an application
+# derives from them may have another value.
+_WEIGHTS: Mapping[type[Term], float] = {Prompted: 1.0, NGram: 1.0, Uniform: 1.0, Classifier: 0.0}
+
 
 # A formula is composed at every token, so its shares are computed only once.
 @lru_cache(maxsize=64)
@@ -29,11 +33,9 @@ def shares_of(formula: Formula) -> Mapping[Term, float] | None:
                 continue
             case Scaled(float(own), of):
                 waiting.append((factor * own, of))
-            case Prompted() | NGram() | Uniform():
+            case Term() if (own_weight := _WEIGHTS.get(type(node))) is not None:
                 factors[node] = factors.get(node, 0.0) + factor
-                weight += factor
-            case Classifier():
-                factors[node] = factors.get(node, 0.0) + factor
+                weight += factor * own_weight
             case _:
                 return None
     return {term: factor / weight for term, factor in factors.items()} if weight > 0 else None
