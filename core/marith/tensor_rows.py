@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 Row: TypeAlias = "tuple[Tensor, int]"  # a tensor [rows, width], and the index of a row
+
+
+def on_device(values: Any, device: torch.device) -> Tensor:
+    """Return a list or an array of numbers as a tensor on a device, without waiting for it."""
+    tensor = torch.as_tensor(values)
+    # A copy from memory that is not pinned waits until the device has computed all that it was
+    # given, such as a pass.
+    pinned = tensor.pin_memory() if device.type == "cuda" else tensor
+    return pinned.to(device, non_blocking=True)
 
 
 def rows_of(tensor: Tensor) -> list[Row]:
@@ -77,4 +86,4 @@ def _selected(tensor: Tensor, indices: list[int]) -> Tensor:
     step = indices[1] - first if len(indices) > 1 else 1
     if step > 0 and indices == list(range(first, end, step)):
         return tensor if len(indices) == len(tensor) else tensor[first:end:step]
-    return tensor[torch.tensor(indices).to(tensor.device)]
+    return tensor[on_device(indices, tensor.device)]

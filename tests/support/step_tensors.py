@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -46,6 +47,22 @@ class Waits(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.count += getattr(func, "__name__", "") in WAITING
         return False if func == _IS_CPU else func(*args, **(kwargs or {}))
+
+
+class Uploads(TorchFunctionMode):
+    """Counts the copies to a device in the context for which the host waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        onto = [*args[1:], named.get("device")]
+        moves = getattr(func, "__name__", "") in ("to", "cuda", "tensor", "as_tensor")
+        if moves and any(isinstance(one, torch.device) for one in onto):
+            self.count += not named.get("non_blocking", False)
+        return func(*args, **named)
 
 
 def watch_steps(

@@ -14,15 +14,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from marith.decoding import cuts
 from marith.decoding.random_numbers import DRAW, KEEP, Draws, uniform
-from marith.decoding.sampling import DRAWN_FROM_NAN, drawn, require_drawn, warp
+from marith.decoding.sampling import DRAWN_FROM_NAN, drawn, warp
 from marith.formula.tree.nodes import PLAUSIBLE
 from marith.request.sampling import Sampling
-from marith.tensor_rows import Row, gather, rows_of, vector
+from marith.tensor_rows import Row, gather, on_device, rows_of, vector
 
 # This stands in `tokens` for a position at which no token was drafted.
 NOT_DRAFTED = -1
@@ -67,19 +69,12 @@ class Verdict:
     plausible: Sequence[bool] = ()
 
 
-def verify_all(checks: Sequence[Check]) -> list[Verdict]:
-    """Verify all positions of all checks together, in one call of `verify`."""
-    if not checks:
-        return []
-    verification = Verification(checks)
-    return verification.verdicts(verification.results.tolist())
-
-
 class Verification:
     """The verification of all positions of all checks, in one call of `verify`.
 
-    Nothing here waits for the device. `results` are three numbers for each position, [3, positions]
-    in float64, from which `verdicts` makes the verdicts once they are on the host.
+    `results` are three numbers for each position, [3, positions] in float64. The first row has the
+    tokens. `verdicts` makes the verdicts from them once they are on the host, so making a
+    `Verification` does not wait for the device.
     """
 
     def __init__(self, checks: Sequence[Check]) -> None:
@@ -87,8 +82,9 @@ class Verification:
         samplings = [check.sampling for check in checks for _ in check.rows]
         self._targets = warp_rows([row for check in checks for row in check.rows], samplings)
         drafts = [d and vector(d) for check in checks for d in check.drafts]
-        proposed = torch.tensor([token for check in checks for token in check.tokens])
-        numbers = _random_numbers(checks)
+        device = self._targets[0][0].device
+        proposed = on_device([token for check in checks for token in check.tokens], device)
+        numbers = on_device(_random_numbers(checks), device)
         tokens, overlaps = verify(gather(self._targets), drafts, proposed, numbers)
         found = count_plausible(*_compared(checks), tokens)
         # All numbers are in one tensor, so that a step waits only once for the device. float64
@@ -96,12 +92,8 @@ class Verification:
         self.results = torch.stack((tokens.to(overlaps), overlaps, found.to(overlaps)))
 
     def verdicts(self, results: Sequence[list[float]]) -> list[Verdict]:
-        """Return the verdict of each check. `results` are the three lists of numbers.
-
-        Raises FormulaError if a token was drawn from NaN.
-        """
+        """Return the verdict of each check. `results` are the three lists of numbers."""
         tokens, overlaps, plausible = results
-        require_drawn(tokens)
         verdicts, first = [], 0
         for check in self._checks:
             end = first + len(check.tokens)
@@ -118,16 +110,17 @@ def verify(
 ) -> tuple[Tensor, Tensor]:
     """Return the verified tokens [rows] and the overlaps [rows], from normalised log-probabilities.
 
-    `targets` is [rows, vocab]. `proposed` has the tokens [rows] to verify, or `NOT_DRAFTED`.
+    All tensors are on one device. `targets` is [rows, vocab]. `proposed` has the tokens [rows] to
+    verify, or `NOT_DRAFTED`.
     `numbers` has two numbers from [0, 1) for each row. The first decides whether the token is kept;
     if it is NaN, the token is kept only if it would be drawn anyway. The second draws a token. No
     epsilon is added anywhere: if P = Q, every token is kept, and if P and Q share no token, every
     token is replaced. −inf is probability 0.
     """
     # float32 suffices for probabilities: only their sums need float64.
-    probabilities, numbers = targets.exp(), numbers.to(targets.device)
+    probabilities = targets.exp()
     # `NOT_DRAFTED` is not an index, so token 0 stands in for it. Its overlap is not used.
-    stands = proposed.to(targets.device).clamp(min=0)
+    stands = proposed.clamp(min=0)
     overlaps = probabilities.gather(1, stands[:, None])[:, 0].double()
     drafted = [row for row, draft in enumerate(drafts) if draft is not None]
     if not drafted:
@@ -193,19 +186,19 @@ def count_plausible(rows: Sequence[Row], positions: Sequence[int], tokens: Tenso
     found = torch.zeros_like(tokens)
     if not rows:
         return found
-    at = torch.tensor(positions).to(tokens.device)
+    at = on_device(positions, tokens.device)
     # A token that was drawn from NaN is no index, so token 0 stands in for it.
     plausible = cuts.keeps(gather(rows), tokens[at].clamp(min=0), PLAUSIBLE)
     return found.index_add_(0, at, plausible.to(found))
 
 
-def _random_numbers(checks: Sequence[Check]) -> Tensor:
+def _random_numbers(checks: Sequence[Check]) -> NDArray[np.float64]:
     """Return two numbers for each position, [rows, 2]; the first is NaN if `Draws.by_place`."""
     rows = [(check.draws, place) for check in checks for place in check.places]
     seeds, uses = [draws.seed for draws, _ in rows], [draws.use for draws, _ in rows]
     numbers = uniform(seeds, [place for _, place in rows], uses)
     numbers[[draws.by_place for draws, _ in rows], KEEP] = math.nan
-    return torch.from_numpy(numbers)
+    return numbers
 
 
 def warp_rows(rows: Sequence[Row], samplings: Sequence[Sampling]) -> list[Row]:

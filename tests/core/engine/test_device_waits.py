@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.held_passes import hold_passes, tiny_engine
-from support.step_tensors import Waits, watch_steps
+from support.step_tensors import Uploads, Waits, watch_steps
 
 from marith import Request, Sampling, Stop
+from tools.step_counts import free_engine
 
 TERMS = {"x": "a b", "y": "c d", "z": "e f"}
 FORMULAS = [
@@ -38,3 +41,28 @@ def test_a_step_waits_once_for_any_number_of_texts(
             tickets = [engine.submit(request) for request in requests]
         assert all(ticket.result(60).tokens for ticket in tickets)
     assert {step.count for step in steps[2:]} == {1}
+
+
+@pytest.mark.parametrize("speculation", [None, "auto"])
+def test_no_copy_to_the_device_waits_for_a_pass(
+    monkeypatch: pytest.MonkeyPatch, speculation: Any
+) -> None:
+    steps: list[Uploads] = []
+
+    def uploads() -> Uploads:
+        steps.append(Uploads())
+        return steps[-1]
+
+    with free_engine(requests=3, terms=2) as engine:
+        watch_steps(monkeypatch, uploads)
+        with hold_passes(engine):
+            tickets = [
+                engine.submit(
+                    Request(f"word{i}", "M + 0.5*x", {"x": "word9"}, Sampling(seed=i), Stop(20),
+                            speculation)
+                )
+                for i in range(3)
+            ]  # fmt: skip
+        assert all(len(ticket.result(60).tokens) == 20 for ticket in tickets)
+    # The first steps read prompts, and prepare the shapes of steps.
+    assert [step.count for step in steps[-6:-1]] == [0] * 5

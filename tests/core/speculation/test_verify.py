@@ -15,11 +15,11 @@ from support.strategies import logprobs
 from torch import Tensor
 
 from marith.decoding.random_numbers import Draws, uniform
-from marith.decoding.sampling import drawn, warp
+from marith.decoding.sampling import drawn, require_drawn, warp
 from marith.errors import FormulaError
 from marith.request.sampling import Sampling
 from marith.speculation import verify as verification
-from marith.speculation.verify import NOT_DRAFTED, Check, Verdict, residual, verify, verify_all
+from marith.speculation.verify import NOT_DRAFTED, Check, Verdict, Verification, residual, verify
 from marith.tensor_rows import gather, rows_of
 
 ROWS, VOCAB = 6, 9
@@ -137,6 +137,12 @@ def test_a_proposed_token_is_accepted_with_its_target_probability(truth: Tensor)
         assert float(overlap[0]) == float(truth[0, token].exp())
 
 
+def verify_all(checks: list[Check]) -> list[Verdict]:
+    """Verify all checks together, and return their verdicts."""
+    verification = Verification(checks)
+    return verification.verdicts(verification.results.tolist())
+
+
 @pytest.mark.parametrize("drafted", [False, True])
 def test_nan_is_refused(drafted: bool) -> None:
     raw = torch.log_softmax(torch.zeros(2, 3), dim=-1)
@@ -145,7 +151,7 @@ def test_nan_is_refused(drafted: bool) -> None:
     tokens, drafts = [0 if drafted else NOT_DRAFTED] * 2, [draft] * 2
     checks = [Check(rows_of(raw), Sampling(), (0, 1), tokens, drafts, Draws(1, by_place=False))]
     with pytest.raises(FormulaError, match=r"not a number \(NaN\): .*; write smaller factors"):
-        verify_all(checks)
+        require_drawn(Verification(checks).results[0].tolist())
     checks[0].rows = rows_of(raw[[0, 0]])
     assert all(0 <= token < 3 for token in verify_all(checks)[0].tokens)
 
