@@ -127,6 +127,9 @@ class Admission:
         The jobs have the order in which they began.
         """
         jobs = [turn.job for turn in turns]
+        for job in jobs:
+            # The caller gets all text so far. If that is the whole text, the job has ended.
+            job.convert()
         self._stop(jobs)
         for job in reversed(jobs):
             self._put_first(job)

@@ -166,15 +166,18 @@ class EngineLoop:
             # with the checks that say what is wrong.
             self._repeated += 1
             for turn in turns:
-                if not (turn.job.done or turn.job.abandoned):
+                if turn.job.done or turn.job.abandoned:
+                    # The step may have cached NaN for a text that nobody asks for again.
+                    turn.job.prepared.lanes.forget()
+                else:
                     _step_alone(turn, self.controller)
 
     def _sweep(self) -> None:
         """Fail jobs whose deadline has passed, and remove jobs that are done or abandoned."""
         jobs, now = self.admission.jobs, time.monotonic()
-        late = [job for job in jobs if job.prepared.deadline.at <= now and not job.done]
+        late = [job for job in jobs if job.prepared.deadline.at <= now]
         if late:
-            fail_all(late, lambda job: job.prepared.deadline.exceeded())
+            fail_all(_unended(late), lambda job: job.prepared.deadline.exceeded())
         if gone := [job for job in jobs if job.done or job.abandoned]:
             self._leave(gone)
 
@@ -193,7 +196,7 @@ class EngineLoop:
         """Accept no more jobs, and fail all that are left. The thread calls this at its end."""
         self.admission.close(CLOSED)
         jobs, why = self.admission.jobs, self.admission.closed
-        fail_all(jobs, lambda _: EngineClosed(CLOSED_MEANWHILE if why == CLOSED else why))
+        fail_all(_unended(jobs), lambda _: EngineClosed(CLOSED_MEANWHILE if why == CLOSED else why))
         release(jobs)
         atexit.unregister(self.close)
 
@@ -202,6 +205,13 @@ def release(jobs: Iterable[Job]) -> None:
     """Free the lanes of these jobs."""
     for job in jobs:
         job.prepared.lanes.release()
+
+
+def _unended(jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs that have not ended, after the text of all their tokens has been made."""
+    for job in jobs:
+        job.convert()
+    return [job for job in jobs if not job.done]
 
 
 def fail_all(jobs: Iterable[Job], error: Callable[[Job], BaseException]) -> None:

@@ -7,11 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from marith.decoding.evaluate import candidates_of
-from marith.decoding.sampling import require_drawn
 from marith.engine.jobs.queries import TextQuery, share
-from marith.engine.plain_texts import PlainTexts, convert, is_plain
+from marith.engine.plain_texts import PlainTexts
 from marith.engine.turn import Turn
-from marith.engine.verified_texts import VerifiedTexts
+from marith.engine.verified_texts import VerifiedTexts, compose_all
 from marith.formula.tree.terms import Classifier
 from marith.scoring.passes.questions import Span
 from marith.scoring.scorer import Scorer
@@ -29,21 +28,20 @@ def step(
 
     A step that raises before any job accepts its verdict can be repeated for each job alone. With
     `checked`, the error says where NaN came from: the step waits for the device more often, and
-    examines the rows of every term. With `text_later`, tokens become text in the next step, while
+    examines the rows of the terms. With `text_later`, tokens become text in the next step, while
     the device computes.
     """
     turns = within_memory(turns)
     choose_drafts(turns, controller)
-    how = checked, text_later
     ahead = [turn for turn in turns if turn.only_drafts]
     while ahead:
-        ready = [turn for turn in run(ahead, controller, *how) if not turn.job.done]
+        ready = [turn for turn in run(ahead, controller, checked, text_later) if not turn.job.done]
         for turn in ready:
             turn.ask()
         ahead = [turn for turn in ready if turn.only_drafts]
         # A query whose terms are all drafts may already be done after this round.
         turns = [turn for turn in turns if not turn.job.done]
-    run(turns, controller, *how)
+    run(turns, controller, checked, text_later)
 
 
 def within_memory(turns: Sequence[Turn]) -> Sequence[Turn]:
@@ -83,15 +81,17 @@ def run(
         scorers = {turn.job.prepared.lanes.scorers[term] for turn in turns for term in turn.counts}
     read, started = sum(scorer.tokens_read for scorer in scorers), time.perf_counter()
     ready = score(turns, checked)
-    plain = [turn for turn in ready if is_plain(turn)]
-    others = [turn for turn in ready if not is_plain(turn)] if len(plain) < len(ready) else []
-    groups: list[PlainTexts | VerifiedTexts] = [*PlainTexts.of(plain, checked, text_later)]
-    groups += VerifiedTexts.of(others, checked)
+    groups: list[PlainTexts | VerifiedTexts] = []
+    if plain := [turn for turn in ready if turn.job.is_plain]:
+        groups.append(PlainTexts(plain, checked, text_later))
+    if checks := compose_all([turn for turn in ready if not turn.job.is_plain], checked):
+        groups.append(VerifiedTexts(checks))
     # The host converts the tokens of the last step while the device computes.
-    convert(turns)
+    for turn in turns:
+        turn.job.convert()
     numbers = to_lists([group.results for group in groups])
-    for tokens, *_ in numbers:
-        require_drawn(tokens)
+    for group, own in zip(groups, numbers, strict=True):
+        group.require_drawn(own)
     if scorers:
         seconds, rows = time.perf_counter() - started, judged(turns)
         # The cost of a pass depends on its rows: tokens that models read, and positions that

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from marith.decoding.blocks import Block
 from marith.decoding.evaluate import compose, evaluate
+from marith.decoding.sampling import require_drawn
 from marith.engine.jobs.job import Job
 from marith.engine.turn import Turn
 from marith.errors import fault
@@ -30,11 +31,9 @@ class VerifiedTexts:
         self._verification = Verification([check for _, check in checks])
         self.results: Tensor = self._verification.results
 
-    @classmethod
-    def of(cls, turns: Sequence[Turn], checked: bool) -> list[VerifiedTexts]:
-        """Compose the positions of these texts. Return an empty list if none is to be verified."""
-        checks = compose_all(turns, checked)
-        return [cls(checks)] if checks else []
+    def require_drawn(self, results: Sequence[list[float]]) -> None:
+        """Raise FormulaError if a token was drawn from NaN."""
+        require_drawn(results[0])
 
     def accept(self, results: Sequence[list[float]]) -> None:
         """Give each text its verdict. `results` are the numbers on the host."""
@@ -67,9 +66,12 @@ def compose_all(turns: Sequence[Turn], checked: bool) -> list[tuple[Job, Check]]
             together[block.formula].append(block)
     compose_rows = evaluate if checked else compose
     for formula, blocks in together.items():
+        # A term that was evaluated for another formula may be NaN too, and its keys must not stay.
+        terms = set.intersection(*(set(block.rows) for block in blocks))
         rows = {
             term: gather([row for block in blocks for row in block.rows[term]])
-            for term in blocks[0].terms
+            for term in blocks[0].rows
+            if term in terms
         }
         results = iter(rows_of(compose_rows(formula, rows)))
         for block in blocks:

@@ -88,11 +88,15 @@ class Scorer(Protocol):
         ...
 
     def require_numbers(self, rows: Sequence[Row]) -> None:
-        """Raise ModelError if a row of an answer is NaN, and drop what is cached.
+        """Raise ModelError if a row of an answer is NaN, and drop what is cached for all texts.
 
         On an accelerator this waits for the device, so the engine calls it only after a step from
         which NaN came.
         """
+        ...
+
+    def forget(self) -> None:
+        """Drop what is cached for all texts. The next question reads its text again."""
         ...
 
     def release(self, lane: RequestLane) -> None:
@@ -139,7 +143,10 @@ class WithoutContext:
         return None
 
     def require_numbers(self, rows: Sequence[Row]) -> None:
-        """Do nothing: a row that no language model computes is never NaN."""
+        """Do nothing: a classifier checks its own passes, and other rows are never NaN."""
+
+    def forget(self) -> None:
+        """Do nothing: nothing is cached."""
 
     def release(self, lane: RequestLane) -> None:
         """Do nothing: nothing is kept for a lane."""

@@ -76,6 +76,11 @@ class TermLanes:
         for term, own in rows.items():
             self.scorers[term].require_numbers(own)
 
+    def forget(self) -> None:
+        """Drop what is cached for the models of all terms, for all texts."""
+        for scorer in {*self.scorers.values()}:
+            scorer.forget()
+
     def release(self) -> None:
         """Free all lanes."""
         for term, lane in self.lanes.items():

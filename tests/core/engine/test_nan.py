@@ -21,7 +21,8 @@ FORMULAS: list[tuple[str, Any]] = [
     ("2*x - M", None),
     ("M", None),
     ("M - 0.5*union(x, M).min_p(0.1)", None),
-    ("where(position() < 1, M, x)", None),
+    ("where(position() < 99, M, x)", None),
+    ("where(jsd(M, x) > 0.1, x, M)", None),
     ("2*M - 0.5*x", Plan.factors({"x": 2})),
     ("M + jsd(M, x)*(M - x)", "auto"),
 ]
@@ -47,6 +48,25 @@ def test_nan_of_one_text_ends_its_request_only(formula: str, speculation: Any, l
         hook.remove()
         # No text continues the keys that were NaN.
         assert engine.submit(spoiled).result(30).tokens == wanted
+
+
+@pytest.mark.parametrize("ends", ["cancel", "drop"])
+def test_nan_of_a_text_that_leaves_harms_no_other(ends: str) -> None:
+    prompt = "b c d " * 20 + "f"
+    with tiny_engine() as engine:
+        wanted = engine.next_logprobs(prompt)
+        scorer_of(engine).runner.forget()
+        hook = nan_at_token(engine, FATAL)
+        with hold_passes(engine):
+            leaving = engine.submit(Request(prompt, stop=Stop(4), speculation=None))
+            beside = engine.submit(GOOD)
+            if ends == "cancel":
+                leaving.cancel()
+            else:
+                del leaving
+        assert beside.result(30).tokens
+        hook.remove()
+        torch.testing.assert_close(engine.next_logprobs(prompt), wanted, atol=1e-4, rtol=0)
 
 
 def test_nan_of_a_query_is_an_error() -> None:

@@ -21,8 +21,8 @@ class Costs:
         self._started = started
         self._passes = self._judged = 0
         self._rounds = 0  # in which every term was evaluated
-        # The numbers of passes are unique within one scorer. A classifier has a scorer of its own.
-        self._shares = len({*prepared.lanes.scorers.values()}) == 1
+        # If all terms have one scorer, no classifier judges, and a pass is known by its number.
+        self._one_scorer = len({*prepared.lanes.scorers.values()}) == 1
         self._others: Counter[Term] = Counter()  # calls in all other rounds
 
     def add(self, answers: Mapping[Term, Answer]) -> None:
@@ -32,7 +32,7 @@ class Costs:
             self._rounds += 1
         else:
             self._others.update(answers.keys())
-        if self._shares:
+        if self._one_scorer:
             passes = {answer.passes for answer in answers.values()}
             self._passes += len(frozenset[int]().union(*passes))
         else:

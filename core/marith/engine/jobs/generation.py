@@ -26,7 +26,7 @@ from marith.engine.jobs.plausibility import Plausibility
 from marith.engine.prepare import Prepared
 from marith.engine.threads.workers import log
 from marith.engine.ticket import Ticket
-from marith.errors import RequestError, shown
+from marith.errors import RequestError, fault, shown
 from marith.formula.tree.terms import Term
 from marith.request.completion import Chunk, Completion, Usage
 from marith.request.plan import Plan
@@ -76,7 +76,7 @@ class Generation:
         self._allowed: AllowedTokens | None = None
         self._constraints: list[Constraint] = []
         self._blocks: Sequence[Block] = []
-        self._compared: Sequence[Sequence[Row]] = ()
+        self._compared: Sequence[Sequence[Row]] = ()  # in this step
         self._chunks: list[Chunk] = []
         self.is_plain = False  # until the text begins
         self._unconverted: int | None = None
@@ -174,9 +174,10 @@ class Generation:
 
     def accept(self, verdict: Verdict) -> None:
         self.draws = self.draws.after_trial()
+        compared, self._compared, self._blocks = self._compared, (), ()
         if self._plausibility is not None:
             window, plausible = self.window, verdict.plausible
-            for place, rows, found in zip(window.places, self._compared, plausible, strict=True):
+            for place, rows, found in zip(window.places, compared, plausible, strict=True):
                 # A token that is verified again replaces the token that was here before.
                 self._plausibility.note(place, found if rows else None)
         final = self.window.final
@@ -193,7 +194,7 @@ class Generation:
         """Count what it cost to evaluate the terms of a plain text."""
         self._costs.add(answers)
 
-    def take(self, token: int, plausible: bool, text_later: bool) -> None:
+    def take_plain(self, token: int, plausible: bool, text_later: bool) -> None:
         """Take the next token of a plain text.
 
         With `text_later`, the token becomes text when `convert` is called. Then a text that ends by
@@ -211,10 +212,14 @@ class Generation:
             self.convert()
 
     def convert(self) -> None:
-        """Convert the token that `take` has left to text, and pass the text to the caller."""
         token, self._unconverted = self._unconverted, None
-        if token is not None and not self.done and (chunk := self._output.take(token)):
-            self._emit(chunk)
+        if token is None or self.done:
+            return
+        try:
+            if chunk := self._output.take(token):
+                self._emit(chunk)
+        except BaseException as error:
+            self.fail(fault(error))
 
     def fail(self, error: BaseException) -> None:
         self.done = True

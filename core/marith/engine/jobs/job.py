@@ -23,6 +23,7 @@ class Job(Protocol):
     """
 
     prepared: Prepared
+    is_plain: bool  # whether the job is a plain text: see `PlainTexts`
     drafts: Drafts | None  # None if nothing is drafted
     paused: int  # how often the job was paused
 
@@ -64,6 +65,13 @@ class Job(Protocol):
 
     def accept(self, verdict: Verdict) -> None:
         """Take the tokens that verification has chosen."""
+        ...
+
+    def convert(self) -> None:
+        """Convert the token that the last step has left to text, and pass the text to the caller.
+
+        An error ends the job. Only plain texts leave tokens to the next step: see `PlainTexts`.
+        """
         ...
 
     def fail(self, error: BaseException) -> None:

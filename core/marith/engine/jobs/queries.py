@@ -45,6 +45,7 @@ class Query(Job, Generic[Result]):
 
     # A query draws no token, so nothing is drafted.
     drafts: Drafts | None = None
+    is_plain = False
     paused = 0
 
     def __init__(self, prepared: Prepared, continuation: Sequence[int]) -> None:
@@ -75,6 +76,9 @@ class Query(Job, Generic[Result]):
 
     def accept(self, verdict: Verdict) -> None:
         """Do nothing: a query has no tokens to accept."""
+
+    def convert(self) -> None:
+        """Do nothing: a query has no tokens to convert."""
 
     def fail(self, error: BaseException) -> None:
         self.future.fail(error)

@@ -31,9 +31,9 @@ class Lane:
     """A row of the cache, and the tokens whose keys and values it holds.
 
     Lanes of the same `key` may share prefixes. The key names the weights that computed the lane,
-    and the salt of its text. `prompt` and `continuation` are those of the last question. A tuple
-    cannot change, and a continuation only grows (see `Span`), so they are not compared with those
-    of the next question if they are the same objects.
+    and the salt of its text. `prompt` and `continuation` belong to the last question. A tuple
+    cannot change, and a continuation only grows (see `Span`), so neither is compared again if the
+    next question has the same object.
 
     If lanes share rows, the lane's own row holds the tokens from `start` on. Earlier tokens are
     read from the row of its `parent`, of the parent's parent, and so on. In layers with windows,

@@ -211,8 +211,12 @@ class PromptedScorer:
         """Raise ModelError if a row is NaN, and drop all keys, values and states."""
         if has_nan(gather(rows)):
             # NaN keys would reach the next text that takes this lane.
-            self.runner.forget()
+            self.forget()
             raise ModelError(self.runner.passes.why_nan())
+
+    def forget(self) -> None:
+        """Drop all keys, values and states. The next question reads its text again."""
+        self.runner.forget()
 
     def release(self, lane: RequestLane) -> None:
         """Release a lane. Its keys and values stay cached until another lane needs the room."""
