@@ -73,6 +73,7 @@ def standing(prepared: Prepared) -> Any:
         abandoned=False,
         errors=errors,
         fail=errors.append,
+        convert=lambda: None,
     )
 
 
