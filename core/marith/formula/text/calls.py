@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from marith.errors import FormulaError, MarithError, shown, suggestion
+from marith.errors import FormulaError, MarithError, UnknownOption, shown, suggestion
 from marith.formula.tree import factors, operators, signals
 from marith.formula.tree.factors import Varying, is_number, plain
 from marith.formula.tree.node import Node
@@ -227,7 +227,12 @@ def misfit(
     named: Collection[str],
     error: TypeError,
 ) -> FormulaError:
-    """Return the error for arguments that do not fit a call; it shows the call's signature."""
+    """Return the error for arguments that do not fit a call; it shows the call's signature.
+
+    If `error` already says what to write instead of an unknown argument, its sentence is kept.
+    """
+    if isinstance(error, UnknownOption):
+        return FormulaError(str(error))
     signature = inspect.signature(build)
     taken = signature.parameters.values()
     takes = ", ".join(str(each.replace(annotation=each.empty)) for each in taken)

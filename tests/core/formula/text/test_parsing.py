@@ -230,7 +230,8 @@ def test_the_length_that_is_refused_is_the_length_that_is_compared() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("prompted(sytem='a')", r"prompted\(system=.*got an unexpected keyword argument 'sytem'"),
+        ("prompted(sytem='a')", "Prompted takes no 'sytem'; did you mean 'system'?"),
+        ("prompted(lora='a')", "Prompted takes no 'lora'; write adapter=…"),
         ("union(M, a, foo=1)", r"union\(\*\w+\): got an unexpected keyword argument 'foo'$"),
         ("supersede(M, M, M)", r"supersede\(\w+, \w+\): too many positional arguments"),
         ("cfg(M, unconditonal=M)", "missing a required argument: 'unconditional'"),
