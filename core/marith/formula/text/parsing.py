@@ -155,11 +155,8 @@ class _Reader:
                 return self.comparison(left, relation, right, node, depth)
             case ast.List(elts=items) | ast.Tuple(elts=items):
                 return [self.read(item, depth + 1) for item in items]
-            case ast.Dict(keys=keys, values=values):
-                return {
-                    self.key(k, node): self.read(v, depth + 1)
-                    for k, v in zip(keys, values, strict=True)
-                }
+            case ast.Dict():
+                return self.table(node, depth)
             case ast.BinOp():
                 raise self.unknown_operator(node)
         raise self.error(advice.of_expression(node), node)
@@ -183,10 +180,16 @@ class _Reader:
         problem = f"{operator!r} is not an operator of formulas, which are +, -, * and /{hint}"
         return FormulaError(problem, self.source, start, start + len(operator))
 
-    def key(self, key: ast.expr | None, within: ast.Dict) -> str:
-        if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
-            raise self.error("names of options must be texts in quotes", key or within)
-        return key.value
+    def table(self, node: ast.Dict, depth: int) -> dict[str, Value]:
+        """Read the options of a template with their values."""
+        values: dict[str, Value] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+                raise self.error("the names in {…} must be texts in quotes", key or node)
+            if key.value in values:
+                raise self.error(f"{key.value!r} is named twice in {{…}}", key)
+            values[key.value] = self.read(value, depth + 1)
+        return values
 
     def binary(self, node: ast.BinOp, depth: int) -> Value:
         """Read a chain of operators from left to right. Its length does not count as depth."""

@@ -94,6 +94,14 @@ def test_a_fault_is_quoted_with_carets_right_under_it(text: str, part: str, says
     assert caught.value.start == text.index(part)
 
 
+@pytest.mark.parametrize("name", ["options"])
+def test_a_name_that_stands_twice_in_a_table_is_refused(name: str) -> None:
+    with pytest.raises(FormulaError, match=r"'a' is named twice in \{…\}") as caught:
+        parse_text(f"M + prompted({name}={{'a': 1, 'b': 1, 'a': 2}})")
+    assert caret(caught.value) == "'a'"
+    assert caught.value.start == len(f"M + prompted({name}={{'a': 1, 'b': 1, ")
+
+
 @pytest.mark.parametrize(("text", "at"), [("M +", 2), ("M a", 2), ("(M", 0), ("M = a", 0)])
 def test_a_syntax_error_has_a_caret_near_the_fault(text: str, at: int) -> None:
     with pytest.raises(FormulaError, match="not a formula") as caught:
