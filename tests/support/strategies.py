@@ -68,12 +68,25 @@ options = st.dictionaries(
 )  # fmt: skip
 
 names = st.sampled_from(NAMES).map(Name)
-prompted = st.builds(
-    Prompted, system=texts, mode=st.sampled_from(["append", "prepend", "replace"]),
-    hide=st.none() | st.sampled_from(["", r"\pL+", "(?s)<a>(?P<b>.*)</a>", '"\'', "\n"]),
-    model=st.none() | texts, template=st.sampled_from([None, "chat", "plain"]), options=options,
-    adapter=st.none() | texts, exit_layer=st.none() | st.integers(0, 99),
-)  # fmt: skip
+vectors = st.dictionaries(texts.filter(bool), st.floats(-9, 9) | st.integers(-9, 9), max_size=3)
+_reading = {
+    "system": texts,
+    "mode": st.sampled_from(["append", "prepend", "replace"]),
+    "hide": st.none() | st.sampled_from(["", r"\pL+", "(?s)<a>(?P<b>.*)</a>", "\"'", "\n"]),
+    "model": st.none() | texts,
+    "template": st.sampled_from([None, "chat", "plain"]),
+    "options": options,
+    "adapter": st.none() | texts,
+}
+prompted = st.one_of(
+    st.builds(Prompted, **_reading, exit_layer=st.none() | st.integers(0, 99)),
+    st.builds(
+        Prompted,
+        **_reading,
+        vectors=vectors.filter(bool),
+        positions=st.sampled_from(["all", "answer"]),
+    ),
+)
 _counting = {"order": st.integers(1, 9), "online": st.booleans()}
 ngrams = st.one_of(
     st.builds(NGram, path=texts, **_counting),

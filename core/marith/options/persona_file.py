@@ -204,7 +204,7 @@ def _formula_table(name: str, value: Any) -> dict[str, Any]:
 
 
 def _path_in(folder: Path, name: Any, always: bool = False) -> Any:
-    """Return the path of a model, adapter or text file that a persona file in `folder` names.
+    """Return the path of a file that a term or an option of a persona file in `folder` names.
 
     An absolute path stays unchanged. So does a name that neither looks like a path nor exists in
     the folder: it names a model on the hub or in the package. With `always` every name is a path.
@@ -226,7 +226,8 @@ def _with_paths_in(folder: Path, node: Any) -> Any:
     match node:
         case Prompted():
             model, adapter = (_path_in(folder, name) for name in (node.model, node.adapter))
-            return replace(node, model=model, adapter=adapter)
+            vectors = tuple((_path_in(folder, name), strength) for name, strength in node.vectors)
+            return replace(node, model=model, adapter=adapter, vectors=vectors)
         case Classifier():
             guide = _with_paths_in(folder, node.guide)
             return replace(node, model=_path_in(folder, node.model), guide=guide)

@@ -79,6 +79,7 @@ _SAMPLED = "tokens are sampled; write temperature=0 for the likeliest tokens"
 _TEMPLATE = "the template comes with the checkpoint"
 _THREADS = "set OMP_NUM_THREADS in the environment before Python starts"
 _LORA = "write a term: terms={'style': Prompted(adapter='…')}"
+_VECTORS = "write a term: terms={'happy': Prompted(vectors={'happy.gguf': 1.2})}"
 _PROMPT = "the prompt is the first argument of a call, and a list of prompts gives a list of texts"
 _MANY = "generate and agenerate take n, the number of samples"
 _BY_NAME = "write each option by its name"
@@ -99,6 +100,7 @@ _SENTENCES: Mapping[str, str] = {
     "typical_p": "write top_p, top_k or min_p",
     **dict.fromkeys(("threads", "n_threads", "num_threads", "num_thread"), _THREADS),
     **dict.fromkeys(("lora_path", "lora_request", "peft"), _LORA),
+    **dict.fromkeys(("control_vector", "control_vectors", "steer_vector_request"), _VECTORS),
     **dict.fromkeys(("n", "num_return_sequences", "best_of"), _MANY),
     **dict.fromkeys(("messages", "prompts", "inputs"), _PROMPT),
     **dict.fromkeys(("model_kwargs", "generate_kwargs", "pipeline_kwargs"), _BY_NAME),

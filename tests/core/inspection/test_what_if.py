@@ -180,7 +180,8 @@ def test_draws_that_cannot_be_repeated_are_refused(
 
 
 def test_numbers_are_found_and_replaced_in_the_text_of_a_formula() -> None:
-    text = '0.5*prompted("größe 3", exit_layer=2) - 1e-3*cfg(größe, M, 2) + M.top_k(40)/-2'
+    text = '0.5*prompted("größe 3", exit_layer=2) - 1e-3*cfg(größe, M, 2) + steered.top_k(40)/-2'
+    text = text.replace("steered", 'prompted(vectors={"ö": -3, "b": 0.25})')
     numbered = NumberedFormula.of(text)
     assert [n.value for n in numbered.numbers] == [0.5, 0.001, 2.0, 40.0, 2.0]
     assert [numbered.text[n.start : n.end] for n in numbered.numbers] == [
@@ -190,7 +191,8 @@ def test_numbers_are_found_and_replaced_in_the_text_of_a_formula() -> None:
         "40",
         "2",
     ]
-    assert numbered.changed(1, -0.25).endswith("- -0.25*cfg(größe, M, 2) + M.top_k(40)/-2")
+    changed = numbered.changed(1, -0.25)
+    assert changed == text.replace("1e-3", "-0.25")
     assert (
         NumberedFormula.of("M - 0*x + 0.0*y").without_zeros()
         == NumberedFormula.of("M - 1*x + y").without_zeros()

@@ -28,6 +28,7 @@ mild = {formula = "M - 0.5*toxic"}
 bare = {}
 kind_voice = {model = "dir", adapter = "dir/polite"}
 early = {exit_layer = 3}
+steered = {prompted = "S", vectors = {"happy.gguf" = 1.2, formal = -1}, positions = "answer"}
 reward = {classifier = "x", scale = "logit"}
 sure = {formula = "where(entropy(M) < 2, M, mixture(1, M, -0.5, toxic))"}
 
@@ -57,6 +58,11 @@ def test_every_kind_of_table_is_read(tmp_path: Path) -> None:
         "bare": Prompted(),
         "kind_voice": Prompted(model="dir", adapter="dir/polite"),
         "early": Prompted(exit_layer=3),
+        "steered": Prompted(
+            "S",
+            vectors=((str(tmp_path / "happy.gguf"), 1.2), ("formal", -1.0)),
+            positions="answer",
+        ),
         "reward": Classifier("x", scale="logit"),
         "sure": parse("where(entropy(M) < 2, M, mixture(1, M, -0.5, toxic))"),
     }
@@ -94,6 +100,11 @@ BROKEN = [
         r"contains a control character: TOML .* escape; .* in single quotes",
     ),
     ("[formulas]\nf = 'prompted(adapter=\"a\\tb\")'", "escape; .* in single quotes"),
+    (
+        "[terms]\nx = {vectors = {happy.gguf = 1.2}}",
+        "term 'x': the strength of the vector 'happy' is a number, not {'gguf': 1.2}; write the wh",
+    ),
+    ("[terms]\nx = {vectors = {'v.gguf' = 1, './v.gguf' = 2}}", "v.gguf' is named twice"),
     ("[term]\nx = 'X'", r"unknown table 'term'; did you mean 'terms'\?"),
     ("[other]\nx = 'X'", "unknown table 'other'; its tables are model, terms, formulas"),
     (
@@ -169,6 +180,7 @@ counted = { ngram = "corpus.txt" }
 guided = { classifier = "./judge", label = "toxic" }
 other = { prompted = "", model = "near" }
 adapted = { adapter = "../lora" }
+steered = { vectors = { "happy.gguf" = 1, "../sad.gguf" = -1, "/data/v.gguf" = 0.5 } }
 both = { formula = 'prompted(model="models/base.gguf") + ngram("corpus.txt")' }
 hub = { prompted = "", model = "owner/model" }
 ours = { classifier = "pocket-toxicity", label = "toxic" }
@@ -197,6 +209,13 @@ def test_paths_count_from_the_folder_of_the_file(
         "guided": Classifier(str(folder / "judge"), "toxic"),
         "other": Prompted(model=str(folder / "near")),
         "adapted": Prompted(adapter=str(tmp_path / "lora")),
+        "steered": Prompted(
+            vectors=(
+                (str(folder / "happy.gguf"), 1.0),
+                (str(tmp_path / "sad.gguf"), -1.0),
+                ("/data/v.gguf", 0.5),
+            )
+        ),
         "both": (
             Prompted(model=str(folder / "models/base.gguf")) + NGram(str(folder / "corpus.txt"))
         ),

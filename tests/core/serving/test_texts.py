@@ -161,6 +161,7 @@ def test_formulas_come_over_the_wire_where_they_may(web: httpx.Client, engine: E
     assert told["choices"][0]["message"]["content"] == wanted.text
     for formula in (
         'ngram("/etc/passwd")', 'M + prompted(model="owner/other")', 'prompted(adapter="x")',
+        'prompted(vectors={"x.gguf": 1})',
         'classifier("pocket-toxicity", label="toxic")', "M + " * 900 + "M",
     ):  # fmt: skip
         body = {"messages": CHAT, "marith": {"formula": formula}}

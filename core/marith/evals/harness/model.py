@@ -43,6 +43,7 @@ _ADVICE = {
     **advice_for(_WRITTEN),
     "max_length": "write context_length=…",
     "peft": "write formula=prompted(adapter=…)",
+    "steer_path": "write formula=prompted(vectors={…})",
     "tokenizer": "leave it out, since each model has its own tokenizer",
 }
 # A task may set these options for a generated text.

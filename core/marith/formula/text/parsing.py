@@ -181,7 +181,7 @@ class _Reader:
         return FormulaError(problem, self.source, start, start + len(operator))
 
     def table(self, node: ast.Dict, depth: int) -> dict[str, Value]:
-        """Read the options of a template with their values."""
+        """Read the options of a template, or the vectors of a term, with their values."""
         values: dict[str, Value] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if not isinstance(key, ast.Constant) or not isinstance(key.value, str):

@@ -168,14 +168,18 @@ def is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def number(value: Any) -> float:
-    """Return a number as a float, with −0 as 0. Raises FormulaError for NaN and beyond ±1e30."""
+def number(value: Any, subject: str = "a factor") -> float:
+    """Return a number as a float, with −0 as 0. Raises FormulaError for NaN and beyond ±1e30.
+
+    The message calls the value `subject`.
+    """
     try:
         result = float(value) + 0.0
     except OverflowError:
         result = math.inf
     if not abs(result) <= LARGEST_FACTOR:
-        raise FormulaError(f"a factor is a finite number of at most 1e30 in size, not {result!r}")
+        problem = f"{subject} is a finite number of at most 1e30 in size"
+        raise FormulaError(f"{problem}, not {result!r}")
     return result
 
 

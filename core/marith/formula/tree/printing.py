@@ -246,7 +246,8 @@ def _print_prompted(term: Prompted) -> list[Piece]:
     system = [_quoted(term.system)] if term.system else []
     return call("prompted", *system, *_keywords(
         mode=(term.mode, "append"), hide=(term.hide, None), model=(term.model, None),
-        adapter=(term.adapter, None), template=(term.template, None),
+        adapter=(term.adapter, None), vectors=(dict(term.vectors), {}),
+        positions=(term.positions, "all"), template=(term.template, None),
         options=(dict(term.options), {}), exit_layer=(term.exit_layer, None),
         device=(term.device, None), dtype=(term.dtype, None),
     ))  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from marith.errors import FormulaError, names_checked, shown
 from marith.formula.patterns import compile_pattern
-from marith.formula.tree.factors import is_number, plain
+from marith.formula.tree.factors import is_number, number, plain
 from marith.formula.tree.node import printed_length
 from marith.formula.tree.nodes import MOST_TOKENS, Formula
 
@@ -18,6 +18,7 @@ Option: TypeAlias = "str | int | float | bool | None"
 
 MODES = ("append", "prepend", "replace")
 TEMPLATES = ("chat", "plain")
+POSITIONS = ("all", "answer")
 SCALES = ("log", "probability", "logit")
 # An upper bound on the number of characters of `classifier(…)` besides its guide and its texts.
 GUIDED = 120
@@ -74,6 +75,8 @@ class Observation(Term):
 SPELLED: Mapping[str, str] = {
     **dict.fromkeys(("prompt", "system_prompt", "text", "content", "instructions"), "system"),
     **dict.fromkeys(("lora", "lora_path", "adapter_path", "peft"), "adapter"),
+    **dict.fromkeys(("vector", "control_vector", "control_vectors", "cvec"), "vectors"),
+    **dict.fromkeys(("steering", "steering_vector"), "vectors"),
 }
 
 
@@ -90,6 +93,11 @@ class Prompted(Term):
     - `template`: "chat" or "plain"; by default "chat" if the tokenizer has a chat template.
     - `options`: keyword arguments of the chat template.
     - `adapter`: a LoRA adapter of the model. It is computed in the model's own forward pass.
+    - `vectors`: control vectors of the model, by file, each with its strength of either sign, such
+      as `{"happy.gguf": 1.2, "formal.gguf": -0.5}`. Their directions, times their strengths, are
+      added to the hidden states.
+    - `positions`: the tokens at which vectors are added: "all", or "answer", which begins at the
+      last token of the prompt.
     - `exit_layer`: read the log-probabilities after this number of layers, through the model's last
       norm and head. The term shares the lane of the whole model.
     """
@@ -101,6 +109,8 @@ class Prompted(Term):
     template: Literal["chat", "plain"] | None = None
     options: tuple[tuple[str, Option], ...] = ()
     adapter: str | None = None
+    vectors: tuple[tuple[str, float], ...] = ()
+    positions: Literal["all", "answer"] = "all"
     exit_layer: int | None = None
     device: str | None = None
     dtype: str | None = None
@@ -119,6 +129,13 @@ class Prompted(Term):
             _check_text("a model", self.model)
         if self.adapter is not None:
             _check_text("an adapter", self.adapter)
+        object.__setattr__(self, "vectors", _frozen_vectors(self.vectors))
+        if self.positions not in POSITIONS:
+            choices = ", ".join(POSITIONS)
+            raise FormulaError(f"positions is one of {choices}, not {shown(self.positions)}")
+        if self.positions != "all" and not self.vectors:
+            problem = f"positions={self.positions!r} is only for a term with vectors"
+            raise FormulaError(f"{problem}; write vectors={{…}} too, or leave positions out")
         for name in ("device", "dtype"):
             _check_placed(name, getattr(self, name), self.model)
         if self.hide is not None:
@@ -127,6 +144,9 @@ class Prompted(Term):
         _take_number(self, "exit_layer")
         if self.exit_layer is not None and not _is_whole_number(self.exit_layer, 0):
             raise FormulaError(f"exit_layer is a whole number from 0, not {shown(self.exit_layer)}")
+        if self.exit_layer is not None and self.vectors:
+            problem = f"a term with vectors has no exit_layer, but exit_layer is {self.exit_layer}"
+            raise FormulaError(f"{problem}; leave one of the two out")
         object.__setattr__(self, "options", _frozen_options(self.options))
         kinds = tuple(type(value).__name__ for _, value in self.options)
         object.__setattr__(self, "_kinds", kinds)
@@ -282,6 +302,36 @@ def _check_placed(name: str, value: object, model: str | None) -> None:
 def _check_text(name: str, value: object) -> None:
     if not isinstance(value, str):
         raise FormulaError(f"{name} is a text, not {shown(value)}")
+
+
+def _frozen_vectors(vectors: Any) -> tuple[tuple[str, float], ...]:
+    """Return vectors from a mapping or from pairs: files and their strengths, in the same order."""
+    pairs = vectors.items() if isinstance(vectors, Mapping) else vectors
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        raise _not_vectors(vectors)
+    strengths: dict[str, float] = {}
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise _not_vectors(vectors)
+        name, strength = pair
+        if not isinstance(name, str) or not name:
+            raise FormulaError(f"a vector is named by its file, not by {shown(name)}")
+        if name in strengths:
+            problem = f"the vector {shown(name)} is named twice"
+            raise FormulaError(f"{problem}; name it once, with the sum of its strengths")
+        subject = f"the strength of the vector {shown(name)}"
+        if not is_number(strength):
+            # TOML reads {happy.gguf = 1} as a table in a table.
+            quoted = isinstance(strength, Mapping)
+            advice = "; write the whole name of the file in quotes" if quoted else ""
+            raise FormulaError(f"{subject} is a number, not {shown(strength)}{advice}")
+        strengths[name] = number(strength, subject)
+    return tuple(strengths.items())
+
+
+def _not_vectors(vectors: object) -> FormulaError:
+    problem = "vectors maps files to strengths"
+    return FormulaError(f'{problem}, such as {{"happy.gguf": 1.2}}, not {shown(vectors)}')
 
 
 def _frozen_options(options: Any) -> tuple[tuple[str, Option], ...]:

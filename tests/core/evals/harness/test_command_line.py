@@ -35,6 +35,10 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"trust_remote_code": True}, "'trust_remote_code'; marith never runs the code of a"),
         ({"max_length": 64}, "MarithLM takes no 'max_length'; write context_length=…"),
         ({"peft": "x"}, "MarithLM takes no 'peft'; write formula=prompted(adapter=…)"),
+        (
+            {"steer_path": "x"},
+            "MarithLM takes no 'steer_path'; write formula=prompted(vectors={…})",
+        ),
         ({"temperature": 1}, "MarithLM takes no 'temperature'; write --gen_kwargs temperature=…"),
         ({"persona": "x"}, "persona='x' needs a persona file: write file=PATH too"),
         ({"batch_size": "many"}, "batch_size is a whole number from 1 or 'auto', not 'many'"),

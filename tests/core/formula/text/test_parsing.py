@@ -24,8 +24,8 @@ M, a, b, C = Name("M"), Name("a"), Name("b"), Name("C")
 WORDS = ["M", "a", "union", "prompted", "top_k", "__import__", "lambda", "for", "in", "if", "1e999",
          "0.5", "7", "'s'", '"', "'", "f'", "{", "}", "(", ")", "[", "]", ",", ".", "+", "-", "*",
          "**", "/", "//", "@", "=", ":=", ":", "\\", "\n", "\r", " ", "\t", "#", "ß", "1j", "None",
-         "True", "...", "~", "not ", "\x00", "\x0c", "options=", "hide=", "0x", "1_0", "−", "“",
-         "½", "\xa0", "model=", "/a/b", "^", "|", "1,5", "top_k(M, 1)"]  # fmt: skip
+         "True", "...", "~", "not ", "\x00", "\x0c", "options=", "hide=", "vectors=", "0x", "1_0",
+         "−", "“", "½", "\xa0", "model=", "/a/b", "^", "|", "1,5", "top_k(M, 1)"]  # fmt: skip
 
 GOOD = [
     ("M", M),
@@ -40,6 +40,10 @@ GOOD = [
     ("prompted('x', mode='replace')", Prompted("x", mode="replace")),
     ("prompted('x' 'y')", Prompted("xy")),
     ("prompted('ß', options={'think': False})", Prompted("ß", options=(("think", False),))),
+    (
+        "prompted('x', vectors={'a.gguf': 1.2, 'b': -1/2, 'c': 0}, positions='answer')",
+        Prompted("x", vectors=(("a.gguf", 1.2), ("b", -0.5), ("c", 0.0)), positions="answer"),
+    ),
     ("classifier('m', label=-1, guide=M)", Classifier("m", label=-1, guide=M)),
     ("ngram(texts=['x', 'y'], order=3)", NGram(texts=("x", "y"), order=3)),
     ("größe", Name("größe")),
@@ -82,6 +86,12 @@ FAULTS = [
         r"the condition .*: write, for example, where\(max_prob\(M\) > 2",
     ),
     ("M, a", "M, a", "needs a term"),
+    ("prompted(vectors={happy: 1})", "happy", "the names in {…} must be texts in quotes"),
+    (
+        "M + prompted(vectors={'v': entropy(M)})",
+        "prompted(vectors={'v': entropy(M)})",
+        r"the strength of the vector 'v' is a number, not entropy\(M\)",
+    ),
 ]
 
 
@@ -94,7 +104,7 @@ def test_a_fault_is_quoted_with_carets_right_under_it(text: str, part: str, says
     assert caught.value.start == text.index(part)
 
 
-@pytest.mark.parametrize("name", ["options"])
+@pytest.mark.parametrize("name", ["vectors", "options"])
 def test_a_name_that_stands_twice_in_a_table_is_refused(name: str) -> None:
     with pytest.raises(FormulaError, match=r"'a' is named twice in \{…\}") as caught:
         parse_text(f"M + prompted({name}={{'a': 1, 'b': 1, 'a': 2}})")

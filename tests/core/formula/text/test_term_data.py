@@ -34,6 +34,12 @@ def test_a_term_is_a_text_a_table_or_a_formula() -> None:
     assert read_term("x", union(M, C)) == union(M, C)
     assert read_term("x", {"system": "S", "hide": "h"}) == Prompted("S", hide="h")
     assert read_term("x", {"prompted": "S", "mode": "replace"}) == Prompted("S", mode="replace")
+    steered = {"prompted": "S", "vectors": {"v.gguf": 2}, "positions": "answer"}
+    assert read_term("x", steered) == Prompted("S", vectors=(("v.gguf", 2.0),), positions="answer")
+    assert read_terms({"x": steered, "y": {"vectors": {"v.gguf": 2}}}) == {
+        "x": read_term("x", steered),
+        "y": Prompted(vectors=(("v.gguf", 2.0),)),
+    }
     assert read_term("x", {"ngram": "corpus.txt"}) == NGram("corpus.txt")
     guided = {"classifier": "m", "guide": "M - C"}
     assert read_term("x", guided) == Classifier("m", guide=M - C)
@@ -52,6 +58,8 @@ def test_a_term_is_a_text_a_table_or_a_formula() -> None:
             """an unknown key 'prompt'; write {"system": …}; a table is""",
         ),
         ({"lora": "./rude"}, """an unknown key 'lora'; write {"adapter": …}; a table is"""),
+        ({"vector": {"v": 1}}, """an unknown key 'vector'; write {"vectors": …}; a table is"""),
+        ({"vectors": "v.gguf"}, "term 'x': vectors maps files to strengths, such as"),
         ({"ngram": "x", "text": "y"}, "an unknown key 'text'; did you mean 'texts'"),
         ({"classifier": "c", "lora": "x"}, r"an unknown key 'lora'; a table is"),
         ({"formula": 5}, "in term 'x': a formula is a text or a Formula, not 5"),
@@ -72,6 +80,9 @@ def test_a_system_prompt_stays_a_text_as_data() -> None:
     assert as_data(Prompted("2*M")) == "2*M"
     assert as_data(Prompted("Be kind.", mode="replace")) == {
         "formula": 'prompted("Be kind.", mode="replace")'
+    }
+    assert as_data(Prompted("2*M", vectors=(("v.gguf", 1.5),))) == {
+        "formula": 'prompted("2*M", vectors={"v.gguf": 1.5})'
     }
     assert as_data(Prompted()) == {"formula": "prompted()"}
 

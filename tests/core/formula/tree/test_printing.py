@@ -13,7 +13,7 @@ from marith.formula.text.explaining import draw_tree, nodes_of
 from marith.formula.text.parsing import parse_text
 from marith.formula.tree.nodes import Formula, Name, children
 from marith.formula.tree.operators import union
-from marith.formula.tree.printing import locate, to_text
+from marith.formula.tree.printing import locate, to_text, without_texts
 from marith.formula.tree.signals import entropy
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
 
@@ -78,6 +78,10 @@ CASES = [
         Prompted("Be kind.", model="base", adapter="path"),
         'prompted("Be kind.", model="base", adapter="path")',
     ),
+    (
+        Prompted("Hi", vectors=(("b.gguf", 1.2), ("a.gguf", -0.5)), positions="answer"),
+        'prompted("Hi", vectors={"b.gguf": 1.2, "a.gguf": -0.5}, positions="answer")',
+    ),
     (Prompted(options=(("think", False),)), 'prompted(options={"think": False})'),
     (Classifier("c", label="joy", guide=M), 'classifier("c", label="joy", guide=M)'),
     (NGram(texts=("a b",), order=3), 'ngram(order=3, texts=["a b"])'),
@@ -88,6 +92,13 @@ CASES = [
 @pytest.mark.parametrize(("formula", "text"), CASES, ids=[text for _, text in CASES])
 def test_a_formula_is_written_as_on_paper(formula: Formula, text: str) -> None:
     assert str(formula) == text
+
+
+def test_a_log_shows_no_file_of_a_vector_but_its_strength() -> None:
+    steered = Prompted("Hi", vectors=(("b.gguf", 1.2), ("a.gguf", -0.5)))
+    assert without_texts(M - 0.5 * steered) == (
+        'M - 0.5*prompted("…", vectors={"…": 1.2, "…": -0.5})'
+    )
 
 
 def test_factors_and_nodes_of_ones_own_are_shown_as_they_are_written() -> None:
