@@ -4,6 +4,7 @@
 - `layout/`: how weights lie in memory, and what computes with them.
 - `llama_cpp/`: loads GGUF files with llama.cpp.
 - `checkpoint`: a loaded model with its vocabulary and the number of its threads.
+- `control_vectors`: reads and writes control vectors, and says which layers they name.
 - `footprint`: estimates the memory of a model from its files.
 - `kinds`: checks if a checkpoint is a causal language model or a classifier.
 - `loader`: loads each checkpoint once per process.

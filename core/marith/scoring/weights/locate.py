@@ -41,7 +41,7 @@ GGUF = ".gguf"
 _TOKENIZERS = ("tokenizer.json", "*.model", "vocab*", "merges.txt", "tekken.json", "*.tiktoken")
 FileTimes: TypeAlias = "tuple[tuple[str, int, int], ...]"
 HUB_ID = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
-_HUB_FILE = re.compile(r"([\w.-]+/[\w.-]+):([\w./-]+\.gguf)")
+HUB_FILE = re.compile(r"([\w.-]+/[\w.-]+):([\w./-]+\.gguf)")
 _NAMES = (
     "a model is named by a directory, a GGUF file, a hub id such as 'owner/name', or a GGUF file "
     "on the hub such as 'owner/name:file.gguf'"
@@ -90,7 +90,7 @@ def locate(name: str | PathLike[str]) -> str:
     is_gguf = path.suffix.lower() == GGUF
     if is_gguf and path.is_file():
         return str(path.resolve())
-    may_be_on_hub = _HUB_FILE if is_gguf else HUB_ID
+    may_be_on_hub = HUB_FILE if is_gguf else HUB_ID
     if path.is_file() or not may_be_on_hub.fullmatch(name):
         raise ModelError(f"there is no model {name!r}; {_NAMES}")
     return name
@@ -103,7 +103,7 @@ def gguf_file(where: str, revision: str | None = None) -> Path | None:
     """
     if not where.lower().endswith(GGUF):
         return None
-    if match := _HUB_FILE.fullmatch(where):
+    if match := HUB_FILE.fullmatch(where):
         return downloaded(match[1], revision, match[2])
     path = Path(where).expanduser()
     return path if path.is_file() else None
@@ -235,7 +235,7 @@ def local_file(name: str, where: str, revision: str | None = None) -> Path:
 
     A file on the hub is downloaded. Raises ModelError if that fails.
     """
-    on_hub = _HUB_FILE.fullmatch(where)
+    on_hub = HUB_FILE.fullmatch(where)
     if on_hub is None:
         require_on_hub(where, revision)
         return Path(where)

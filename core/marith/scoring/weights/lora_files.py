@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import huggingface_hub
 import safetensors.torch
@@ -51,15 +51,22 @@ class Update:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Adapter:
-    """A LoRA in memory: its updates by the layer's name.
+    """The changes of a term to its model: the updates of a LoRA, and vectors added after layers.
 
-    Two adapters are equal if their names and files are equal.
+    `updates` are by the name of a linear layer, and `shifts` by the name of a decoder layer: a
+    shift is added to the hidden states after its layer. If an adapter has both, `base` is the LoRA
+    alone. With `positions="answer"`, shifts are added from the last token of the prompt on.
+
+    Two adapters are equal if their names and digests are equal.
     """
 
     name: str
     digest: str
     config: Mapping[str, Any] = field(compare=False, repr=False)
     updates: Mapping[str, Update] = field(compare=False, repr=False)
+    shifts: Mapping[str, Tensor] = field(default_factory=dict, compare=False, repr=False)
+    base: Adapter | None = field(default=None, compare=False, repr=False)
+    positions: Literal["all", "answer"] = field(default="all", compare=False)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -67,14 +74,27 @@ class Adapter:
         return self.name, self.digest
 
     @property
+    def lora(self) -> Adapter | None:
+        """The LoRA alone, or None if the adapter has only vectors."""
+        return self.base if self.base is not None or not self.updates else self
+
+    @property
     def nbytes(self) -> int:
-        """The number of bytes of the updates."""
-        return sum(nbytes((update.down, update.up)) for update in self.updates.values())
+        """The number of bytes of the updates and of the shifts."""
+        updates = sum(nbytes((update.down, update.up)) for update in self.updates.values())
+        return updates + nbytes(self.shifts.values())
 
     @property
     def rank(self) -> int:
-        """The largest rank of the updates."""
-        return max(len(update.down) for update in self.updates.values())
+        """The largest rank of the updates; 0 without updates."""
+        return max((len(update.down) for update in self.updates.values()), default=0)
+
+    def shifted_from(self, prompt: int) -> int:
+        """Return the position from which shifts are added, in a text with `prompt` prompt tokens.
+
+        The log-probabilities of the first token of the answer are read at the prompt's last token.
+        """
+        return max(0, prompt - 1) if self.positions == "answer" else 0
 
 
 def read(name: str, model: Any) -> Adapter:
