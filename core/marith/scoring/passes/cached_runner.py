@@ -29,6 +29,7 @@ from marith.scoring.passes.lanes import (
     in_one_row,
     kept,
     rectangle,
+    shifted_tokens,
 )
 from marith.scoring.passes.passes import Passes, Runner
 from marith.scoring.passes.questions import Answer, Span, note_cached
@@ -100,7 +101,7 @@ class CachedRunner(Runner):
 
     def _captures(self, questions: Sequence[Span]) -> bool:
         """Return True if passes over one token of each of these texts are captured."""
-        # Captured passes have neither early exits nor adapters.
+        # Captured passes have neither early exits nor adapters, which may be vectors.
         return self.captured is not None and not any(
             asked.lane.adapter or asked.lane.exits for asked in questions
         )
@@ -130,6 +131,7 @@ class CachedRunner(Runner):
         order = sorted(range(len(rows)), key=rows.__getitem__)
         new = [[questions[i].continuation[-1]] for i in order]
         adapters = [questions[i].lane.adapter for i in order]
+        # The token is the last of the prompt or a later one, so vectors are added to it.
         logits, _ = self._logits([rectangle([lanes[i] for i in order], new, adapters, 1)], [])
         logprobs, number = self.passes.logprobs(logits), self.passes.counted(len(lanes))
         answers: list[Answer | None] = [None] * len(lanes)
@@ -255,6 +257,7 @@ class CachedRunner(Runner):
             asked,
             layers,
             self.lanes.cache,
+            shifted_tokens(rectangles),
             attention_mask=self.lanes.aim(rectangles),
             input_ids=in_one_row([each.ids for each in rectangles]).to(device),
             position_ids=in_one_row([each.places for each in rectangles]).to(device),
@@ -274,6 +277,7 @@ def _rectangle(group: list[_Work]) -> Rectangle:
         [item.next() for item in group],
         [item.question.lane.adapter for item in group],
         max(item.asked for item in group),
+        [item.question.lane.shifted_from for item in group],
     )
 
 

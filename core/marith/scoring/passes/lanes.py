@@ -89,6 +89,8 @@ class Rectangle:
 
     If `fresh` is True, the lanes hold no tokens, and the texts are aligned at their starts. Each
     token then sees the positions up to its own, and padding comes after every token of its text.
+
+    `shifted_from` has the place of each text from which the vectors of its adapter are added.
     """
 
     lanes: Sequence[Lane]
@@ -102,6 +104,7 @@ class Rectangle:
     width: int
     count: int = 1
     fresh: bool = False
+    shifted_from: Sequence[int] = ()
 
     def columns(self) -> Tensor:
         """Return the positions whose logits are asked, [texts, count].
@@ -117,6 +120,7 @@ def rectangle(
     new: Sequence[list[int]],
     adapters: Sequence[Adapter | None],
     count: int,
+    shifted_from: Sequence[int] = (),
 ) -> Rectangle:
     """Return the rectangle of the new tokens, which follow the tokens that each lane holds."""
     lengths = [*map(len, new)]
@@ -146,6 +150,7 @@ def rectangle(
         width=width,
         count=count,
         fresh=fresh,
+        shifted_from=shifted_from,
     )
 
 
@@ -190,6 +195,17 @@ def adapters_of(rectangles: Sequence[Rectangle]) -> list[Adapter | None]:
     if len(rectangles) == 1:
         return [*rectangles[0].adapters]
     return [one for each in rectangles for one in each.adapters for _ in range(each.width)]
+
+
+def shifted_tokens(rectangles: Sequence[Rectangle]) -> Tensor | None:
+    """Return the tokens of a pass to which vectors are added: True at these; None if at all."""
+    if not any(any(each.shifted_from) for each in rectangles):
+        return None
+    starts = [torch.tensor(each.shifted_from or [0]) for each in rectangles]
+    pairs = [*zip(starts, rectangles, strict=True)]
+    if not any(bool((start > torch.tensor(each.first)).any()) for start, each in pairs):
+        return None
+    return in_one_row([each.places >= start[:, None] for start, each in pairs])
 
 
 class Lanes(Keeper):

@@ -1,9 +1,9 @@
-"""LoRA adapters over one model's weights: each row of a pass may have its own adapter."""
+"""Adapters over one model's weights: each row of a pass may have its own LoRA and vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from marith.errors import ModelError
+from marith.scoring.passes.shifts import Shifts
 from marith.scoring.weights.lora_files import Adapter, Update, sizes_of
 from marith.scoring.weights.placing import main_device
 from marith.scoring.weights.shared_weights import shared_copy
@@ -25,7 +26,7 @@ class Adapted:
 
     The low-rank matrices of all adapters are concatenated along their ranks, and in each row a mask
     sets the ranks of the other adapters to 0. So a layer needs two small products, whatever the
-    number of adapters.
+    number of adapters. Vectors are rows of a table: see `Shifts`.
 
     Keeps state, for one thread: the most recently used adapters, in a tree of modules that shares
     the weights of `model`. `model` itself is not changed. The state changes the cost, never the
@@ -36,16 +37,25 @@ class Adapted:
         self.model = model
         self._tree: Any = None
         self._gate = _Gate()
-        # This maps each adapter that is still held to the index of its first rank in the
+        self._shifts = Shifts(MOST)
+        # This maps each LoRA that is still held to the index of its first rank in the
         # concatenated matrices. The most recently used adapter is last.
         self._met: WeakKeyDictionary[Adapter, int] = WeakKeyDictionary()
         self._rank = 0
         self._rows: tuple[Adapter | None, ...] = ()
+        # The row of the tables of vectors for each row; None if no row has vectors.
+        self._shifted: Tensor | None = None
 
-    def forward(self, adapters: Sequence[Adapter | None], **inputs: Any) -> Any:
+    def forward(
+        self,
+        adapters: Sequence[Adapter | None],
+        shifted: Tensor | None = None,
+        **inputs: Any,
+    ) -> Any:
         """Return the model's output, with `adapters[i]` in row i, or no adapter if that is None.
 
         If there are more adapters than rows, there is one row, and its token i has `adapters[i]`.
+        `shifted`, of the shape of the tokens, is False at tokens whose hidden states get no vector.
         """
         rows = tuple(adapters)
         if all(adapter is None for adapter in rows):
@@ -53,14 +63,29 @@ class Adapted:
         if rows != self._rows:
             self._meet([adapter for adapter in dict.fromkeys(rows) if adapter is not None])
             self._gate.closed = self._closed(rows)
+            places = torch.tensor(self._shifts.rows_of(rows)).to(main_device(self.model))
+            self._shifted = places if bool(places.any()) else None
             self._rows = rows
-        self._gate.by_token = len(inputs["input_ids"]) < len(rows)
+        self._gate.by_token = by_token = len(inputs["input_ids"]) < len(rows)
         self._gate.kept = inputs.get("logits_to_keep")
+        index = self._shifted
+        if index is not None:
+            index = index[None] if by_token else index[:, None]
+            if shifted is not None:
+                index = index * shifted.to(index.device)
+        self._shifts.index = index
         return self._tree(**inputs)
 
     def _meet(self, adapters: list[Adapter]) -> None:
-        """Add the new adapters, and drop the least recently used ones beyond `MOST`."""
-        if all(adapter in self._met for adapter in adapters):
+        """Add the new adapters, and drop the least recently used ones beyond `MOST`.
+
+        A new LoRA, and a vector after a layer that had none, makes a new tree.
+        """
+        unhooked = self._shifts.meet(adapters)
+        loras = dict.fromkeys(adapter.lora for adapter in adapters)
+        adapters = [adapter for adapter in loras if adapter is not None]
+        built = self._tree is not None and not unhooked
+        if built and all(adapter in self._met for adapter in adapters):
             for adapter in adapters:
                 self._met[adapter] = self._met.pop(adapter)
             return
@@ -76,12 +101,19 @@ class Adapted:
             base = tree.get_submodule(layer)
             made = _Layer(base, updates, rank, self._gate, layer, self.model.dtype)
             tree.set_submodule(layer, made)
+        self._shifts.install(tree)
         self._tree, self._met, self._rank, self._rows = tree, starts, rank, ()
 
-    def _closed(self, rows: tuple[Adapter | None, ...]) -> Tensor:
-        """Return a mask [rows, 1, rank]: True at the ranks of other adapters than the row's own."""
+    def _closed(self, rows: tuple[Adapter | None, ...]) -> Tensor | None:
+        """Return a mask [rows, 1, rank]: True at the ranks of other adapters than the row's own.
+
+        Return None if no row has a LoRA.
+        """
+        loras = [adapter and adapter.lora for adapter in rows]
+        if not any(loras):
+            return None
         closed = torch.ones(len(rows), 1, self._rank, dtype=torch.bool)
-        for i, adapter in enumerate(rows):
+        for i, adapter in enumerate(loras):
             if adapter is not None:
                 start = self._met[adapter]
                 closed[i, :, start : start + adapter.rank] = False
@@ -90,9 +122,12 @@ class Adapted:
 
 @dataclass(slots=True)
 class _Gate:
-    """The settings that all layers of one tree read during a pass."""
+    """The settings that all layers of one tree read during a pass.
 
-    closed: Tensor = field(default_factory=lambda: torch.zeros(0, 1, 0, dtype=torch.bool))
+    `closed` is None in a pass without a LoRA.
+    """
+
+    closed: Tensor | None = None
     by_token: bool = False
     kept: int | Tensor | None = None
 
@@ -101,6 +136,7 @@ class _Gate:
 
         Return None if the first two dimensions are not the rows and the tokens of the pass.
         """
+        assert self.closed is not None
         closed = self.closed.transpose(0, 1) if self.by_token else self.closed
         if self.by_token and isinstance(self.kept, Tensor) and x.shape[1] == len(self.kept):
             # The head reads only the tokens whose logits are kept.
@@ -149,6 +185,9 @@ class _Layer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [rows, length, inputs] to [rows, length, outputs]."""
+        if self.gate.closed is None:
+            unchanged: Tensor = self.base(x)
+            return unchanged
         closed = self.gate.of(x)
         if closed is None:
             raise ModelError(

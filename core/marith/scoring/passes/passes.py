@@ -7,7 +7,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -16,10 +16,12 @@ from marith.errors import ModelError
 from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.lane_text import LaneText
 from marith.scoring.notices import note_neighbors
+from marith.scoring.passes.decoder_layers import decoder_layers
 from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.lora import Adapted
 from marith.scoring.passes.questions import Answer, Span
-from marith.scoring.weights import lora_files
+from marith.scoring.weights import control_vectors, lora_files
+from marith.scoring.weights.control_vectors import ControlVector
 from marith.scoring.weights.kinds import why_nan
 from marith.scoring.weights.lora_files import Adapter
 from marith.scoring.weights.placing import main_device
@@ -59,13 +61,15 @@ class Passes(ABC):
         kept: int | Tensor,
         layers: Sequence[int] = (),
         cache: Any = None,
+        shifted: Tensor | None = None,
         **inputs: Any,
     ) -> tuple[Tensor, list[Tensor]]:
         """Return the logits [rows, kept, vocab] of the last `kept` positions, and of early exits.
 
         `kept` may also be a tensor of indices of positions. `adapters` has an adapter for each row,
         or for each token if all tokens stand in one row. `layers` are the layers of the early
-        exits. The pass reads and writes `cache`, if it is not None.
+        exits. The pass reads and writes `cache`, if it is not None. `shifted`, of the shape of the
+        tokens, is False at tokens to which no vector is added; None if vectors are added to all.
         """
 
     def counted(self, tokens: int) -> frozenset[int]:
@@ -81,6 +85,22 @@ class Passes(ABC):
     @abstractmethod
     def read_adapter(self, name: str) -> Adapter:
         """Read a LoRA for the weights of the model. Raises ModelError if it cannot be read."""
+
+    @abstractmethod
+    def read_vector(self, name: str) -> ControlVector:
+        """Read a control vector for the model. Raises ModelError if it cannot be read."""
+
+    @abstractmethod
+    def steered(
+        self,
+        lora: Adapter | None,
+        vectors: Sequence[tuple[ControlVector, float]],
+        positions: Literal["all", "answer"],
+    ) -> Adapter:
+        """Return the adapter of a term with a LoRA, or None, and vectors with their strengths.
+
+        Raises ModelError if vectors cannot be added to the model.
+        """
 
     def forget_counts(self) -> None:
         """Reset the counters, for example after probing."""
@@ -154,6 +174,7 @@ class ModelPasses(Passes):
         self.reader = self.model
         self._adapted = Adapted(self.model)
         self._exits: Exits | None = None
+        self._decoder_layers: Sequence[str] | None = None
         self.arguments = frozenset(inspect.signature(model.forward).parameters)
         self._cache_argument = cache_argument(model)
 
@@ -194,6 +215,7 @@ class ModelPasses(Passes):
         kept: int | Tensor,
         layers: Sequence[int] = (),
         cache: Any = None,
+        shifted: Tensor | None = None,
         **inputs: Any,
     ) -> tuple[Tensor, list[Tensor]]:
         """Run the model, as `Passes.run` says. `inputs` are other arguments of the model."""
@@ -205,7 +227,8 @@ class ModelPasses(Passes):
         if layers:
             inputs["output_hidden_states"] = True
         is_bare = not any(adapters)
-        out = self.reader(**inputs) if is_bare else self._adapted.forward(adapters, **inputs)
+        adapted = self._adapted
+        out = self.reader(**inputs) if is_bare else adapted.forward(adapters, shifted, **inputs)
         where = slice(-kept, None) if isinstance(kept, int) else kept
         early = [self.exits.logits(out.hidden_states, layer, where) for layer in layers]
         # A model without `logits_to_keep` returns the logits of all positions.
@@ -217,6 +240,24 @@ class ModelPasses(Passes):
         # The products of adapters are not packed, so their bits depend on the number of rows.
         note_neighbors(f"the adapter {name!r}")
         return lora_files.read(name, self.model)
+
+    def read_vector(self, name: str) -> ControlVector:
+        """Read a control vector for the model. Raises ModelError if it cannot be read."""
+        return control_vectors.read(name, self.model)
+
+    def steered(
+        self,
+        lora: Adapter | None,
+        vectors: Sequence[tuple[ControlVector, float]],
+        positions: Literal["all", "answer"],
+    ) -> Adapter:
+        """Return the adapter of a term with vectors. The first use runs the model once.
+
+        Raises ModelError if the model's decoder layers cannot be found.
+        """
+        if self._decoder_layers is None:
+            self._decoder_layers = decoder_layers(self.model)
+        return control_vectors.steered(lora, vectors, positions, self._decoder_layers)
 
     @torch.inference_mode()
     def uncached(self, texts: Tensor) -> Tensor:

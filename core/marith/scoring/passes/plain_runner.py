@@ -12,7 +12,7 @@ from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.passes import ModelPasses, Runner
 from marith.scoring.passes.probe import distance
-from marith.scoring.passes.questions import Answer, RequestLane, Span
+from marith.scoring.passes.questions import Answer, RequestLane, Span, shifted_after
 from marith.tensor_rows import Row, rows_of
 
 
@@ -51,7 +51,10 @@ class PlainRunner(Runner):
         lane = question.lane
         tokens, layers = question.tokens, lane.exits
         ids = torch.tensor([tokens], device=self.passes.device)
-        logits, early = self.passes.run([lane.adapter], question.count, layers, input_ids=ids)
+        shifted = shifted_after(lane, 0, ids)
+        logits, early = self.passes.run(
+            [lane.adapter], question.count, layers, shifted=shifted, input_ids=ids
+        )
         number = self.passes.counted(len(tokens))
         exits: dict[int, Sequence[Row]] = {
             layer: rows_of(self.passes.logprobs(out))

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import torch
 from torch import Tensor
 
 from marith.formula.tree.terms import Term
@@ -40,6 +41,11 @@ class RequestLane:
         assert not isinstance(self.reading, str)
         return self.reading
 
+    @property
+    def shifted_from(self) -> int:
+        """The position from which the vectors of the adapter are added."""
+        return 0 if self.adapter is None else self.adapter.shifted_from(len(self.prompt))
+
 
 def note_cached(lane: Hashable, answer: Answer | None) -> None:
     """Note how many tokens were cached when a lane was first read.
@@ -48,6 +54,15 @@ def note_cached(lane: Hashable, answer: Answer | None) -> None:
     """
     if isinstance(lane, RequestLane) and lane.cached is None and answer and answer.passes:
         lane.cached = answer.cached
+
+
+def shifted_after(lane: RequestLane, read: int, ids: Tensor) -> Tensor | None:
+    """Return which of the tokens `ids` [1, length] get vectors; None if all of them do.
+
+    The tokens follow the first `read` tokens of the lane's text.
+    """
+    start = lane.shifted_from
+    return None if start <= read else torch.arange(ids.shape[1])[None] + read >= start
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 from weakref import WeakValueDictionary
 
 import torch
@@ -23,12 +23,15 @@ from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import moved_to
 from marith.scoring.terms.text_likelihood import Histories
 from marith.scoring.weights.checkpoint import Checkpoint
+from marith.scoring.weights.control_vectors import ControlVector
 from marith.scoring.weights.locate import FileTimes, file_times
 from marith.scoring.weights.lora_files import Adapter
 from marith.tensor_rows import Row, gather, has_nan, rows_of
 
-# The key is an adapter's name, and the times at which its files were written.
-_Key: TypeAlias = "tuple[str, FileTimes]"
+# The name of a LoRA or a control vector, and the times at which its files were written.
+_File: TypeAlias = "tuple[str, FileTimes]"
+# What a term changes in its model: a LoRA, vectors with their strengths, and where they are added.
+_Key: TypeAlias = "tuple[_File | None, tuple[tuple[_File, float], ...], Literal['all', 'answer']]"
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -56,6 +59,7 @@ class PromptedScorer:
         self._output_device = answers
         self._recent = recent or WeightedLRU(LOADED_BYTES)
         self._adapters: WeakValueDictionary[_Key, Adapter] = WeakValueDictionary()
+        self._vectors: WeakValueDictionary[_File, ControlVector] = WeakValueDictionary()
         self._histories = Histories()
         # The list of weights is made only once, because that takes 1 ms for a large model.
         self._weights = checkpoint.weights
@@ -106,7 +110,9 @@ class PromptedScorer:
         layers = (_exit_layer(term) for term in terms)
         exits = tuple(sorted({layer for layer in layers if layer is not None}))
         assert not isinstance(reading, str)
-        key = loaded and loaded.key, salt
+        # Two texts may share a prefix only if vectors begin at the same token of both.
+        start = 0 if loaded is None else loaded.shifted_from(len(reading))
+        key = loaded and loaded.key, start, salt
         return _PromptedLane(reading, key, loaded, exits, text=LaneText.of(key, reading))
 
     def lane_text(self, lane: RequestLane, more: int) -> LaneText:
@@ -129,8 +135,8 @@ class PromptedScorer:
             if not self.runner.passes.exits_checked:
                 raise KeyError(term)
             self.runner.passes.exits.check(layer)
-        name = _adapter(term)
-        return None if name is None else self._kept(name, self._adapters[name, file_times(name)])
+        key = _changes_of(term)
+        return None if key is None else self._kept(key, self._adapters[key])
 
     def load(self, term: Prompted | Likelihood) -> Adapter | None:
         """Load and return the term's adapter, or None if the term names no adapter.
@@ -140,17 +146,36 @@ class PromptedScorer:
         """
         if (layer := _exit_layer(term)) is not None:
             self.runner.passes.exits.check(layer)
-        name = _adapter(term)
-        if name is None:
-            return None
-        key = name, file_times(name)
+        key = _changes_of(term)
+        return None if key is None else self._adapter(key)
+
+    def _adapter(self, key: _Key) -> Adapter:
+        """Return an adapter, which is read if it is not in memory."""
         adapter = self._adapters.get(key)
         if adapter is None:
-            adapter = self._adapters[key] = self.runner.passes.read_adapter(name)
-        return self._kept(name, adapter)
+            adapter = self._adapters[key] = self._read(key)
+        return self._kept(key, adapter)
 
-    def _kept(self, name: str, adapter: Adapter) -> Adapter:
-        self._recent.use(adapter, adapter.nbytes, (id(self), name))
+    def _read(self, key: _Key) -> Adapter:
+        lora, vectors, positions = key
+        if lora is not None and not vectors:
+            return self.runner.passes.read_adapter(lora[0])
+        base = None if lora is None else self._adapter((lora, (), "all"))
+        parts = [(self._vector(file), strength) for file, strength in vectors]
+        return self.runner.passes.steered(base, parts, positions)
+
+    def _vector(self, file: _File) -> ControlVector:
+        vector = self._vectors.get(file)
+        if vector is None:
+            vector = self._vectors[file] = self.runner.passes.read_vector(file[0])
+        self._recent.use(vector, vector.nbytes, (id(self), "vector", file[0]))
+        return vector
+
+    def _kept(self, key: _Key, adapter: Adapter) -> Adapter:
+        lora, vectors, positions = key
+        # An adapter takes the place of one that older versions of the same files made.
+        names = lora and lora[0], tuple((file[0], strength) for file, strength in vectors)
+        self._recent.use(adapter, adapter.nbytes, (id(self), names, positions))
         return adapter
 
     def count(self, term: Prompted, prompt: Prompt) -> int:
@@ -233,10 +258,15 @@ def _named(term: Term) -> str:
     return BARE if term == BARE_MODEL else str(term)[:80]
 
 
-def _adapter(term: Term) -> str | None:
+def _changes_of(term: Term) -> _Key | None:
+    """Return the key of the term's adapter, or None if the term names neither LoRA nor vectors."""
     if isinstance(term, Likelihood):
         term = term.of
-    return term.adapter if isinstance(term, Prompted) else None
+    if not isinstance(term, Prompted) or not (term.adapter or term.vectors):
+        return None
+    lora = None if term.adapter is None else (term.adapter, file_times(term.adapter))
+    vectors = tuple(((name, file_times(name)), strength) for name, strength in term.vectors)
+    return lora, vectors, term.positions if vectors else "all"
 
 
 def _exit_layer(term: Term) -> int | None:

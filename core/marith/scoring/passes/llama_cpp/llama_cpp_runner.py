@@ -6,7 +6,7 @@ A lane is a sequence of a llama.cpp context, and a pass is one call of `llama_de
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
@@ -21,12 +21,20 @@ from marith.scoring.passes.early_exit import Exits
 from marith.scoring.passes.llama_cpp.sequence_lanes import Aimed, SequenceBytes, SequenceLanes
 from marith.scoring.passes.passes import Passes, Runner
 from marith.scoring.passes.questions import Answer, Span
+from marith.scoring.weights.control_vectors import ControlVector
 from marith.scoring.weights.llama_cpp.ggml import FEWEST, GGMLContext, GGMLModel, Item
-from marith.scoring.weights.llama_cpp.llama_cpp_loading import LlamaCppAdapter, read_adapter
+from marith.scoring.weights.llama_cpp.llama_cpp_loading import (
+    LlamaCppAdapter,
+    read_adapter,
+    read_vector,
+    steered_adapter,
+)
 from marith.scoring.weights.lora_files import Adapter
 
 # Texts of these two lengths are measured. Their difference gives the bytes of a token.
 _SHORT, _LONG = 2, 66
+# At most this number of contexts with vectors stays, unless texts of more are read at once.
+STEERED = 4
 
 
 class SequencePasses(Passes):
@@ -47,6 +55,19 @@ class SequencePasses(Passes):
         """Read a LoRA for these weights from a GGUF file. Raises ModelError."""
         return read_adapter(name, self._model)
 
+    def read_vector(self, name: str) -> ControlVector:
+        """Read a control vector for these weights. Raises ModelError if it cannot be read."""
+        return read_vector(name, self._model)
+
+    def steered(
+        self,
+        lora: Adapter | None,
+        vectors: Sequence[tuple[ControlVector, float]],
+        positions: Literal["all", "answer"],
+    ) -> Adapter:
+        """Return the adapter of a term with vectors. Raises ModelError if they do not fit."""
+        return steered_adapter(self._model, lora, vectors, positions)
+
     @property
     def exits(self) -> Exits:
         """No exits: raises ModelError, because llama.cpp returns logits of the last layer only."""
@@ -61,6 +82,7 @@ class SequencePasses(Passes):
         kept: int | Tensor,
         layers: Sequence[int] = (),
         cache: Any = None,
+        shifted: Tensor | None = None,
         **inputs: Any,
     ) -> tuple[Tensor, list[Tensor]]:
         """Return the logits [1, positions, vocab] of the tokens that the lanes aimed at.
@@ -154,9 +176,23 @@ class LlamaCppRunner(Runner):
         runner = self._adapted.get(adapter)
         if runner is None:
             assert isinstance(adapter, LlamaCppAdapter)
+            if adapter.shifts:
+                self._drop_idle_contexts()
             runner = self._reading(GGMLContext(self._model, adapter.held))
-            self._adapted[adapter] = runner
+        # The most recently used adapter is last.
+        self._adapted.pop(adapter, None)
+        self._adapted[adapter] = runner
         return runner
+
+    def _drop_idle_contexts(self) -> None:
+        """Make room for a context with vectors: drop the least recently used idle ones.
+
+        Each strength of a vector has a context, and a slider would fill the memory with them.
+        """
+        steered = [adapter for adapter in self._adapted if adapter.shifts]
+        idle = [adapter for adapter in steered if not self._adapted[adapter].lanes.busy]
+        for adapter in idle[: max(0, len(steered) - STEERED + 1)]:
+            self._adapted.pop(adapter).forget()
 
     def _reading(self, context: GGMLContext) -> CachedRunner:
         lanes = SequenceLanes(context, self._most_bytes, self._sequence_bytes)

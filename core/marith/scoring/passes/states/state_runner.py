@@ -14,7 +14,13 @@ from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.chunked_prefill import CHUNK, FEW_TOKENS
 from marith.scoring.passes.lanes import SHORT_PREFIX
 from marith.scoring.passes.passes import ModelPasses, Runner
-from marith.scoring.passes.questions import Answer, RequestLane, Span, note_cached
+from marith.scoring.passes.questions import (
+    Answer,
+    RequestLane,
+    Span,
+    note_cached,
+    shifted_after,
+)
 from marith.scoring.passes.states.states import (
     Joined,
     KeptStates,
@@ -154,6 +160,8 @@ class StateRunner(Runner):
             1,
             (),
             joined.cache,
+            # The tokens follow whole prompts or end them, so vectors are added to all.
+            None,
             input_ids=ids,
             **arguments,
         )
@@ -268,7 +276,8 @@ class StateRunner(Runner):
         count, at = min(count, len(tokens)), len(state.tokens)
         if self._places:
             arguments["position_ids"] = torch.arange(len(tokens), device=ids.device)[None] + at
-        out = self.passes.run([lane.adapter], count, exits, state.cache, **arguments)
+        shifted = shifted_after(lane, at, ids)
+        out = self.passes.run([lane.adapter], count, exits, state.cache, shifted, **arguments)
         answer.passes |= self.passes.counted(len(tokens))
         state.tokens += tokens
         self._size.learn(len(state.tokens), lambda: state.nbytes)

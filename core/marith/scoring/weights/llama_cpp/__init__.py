@@ -1,5 +1,5 @@
 """How does llama.cpp load a model?
 
 - `ggml`: llama.cpp's library, models and contexts.
-- `llama_cpp_loading`: loads GGUF files and LoRA adapters.
+- `llama_cpp_loading`: loads GGUF files, LoRA adapters and control vectors.
 """

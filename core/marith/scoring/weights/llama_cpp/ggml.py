@@ -9,7 +9,7 @@ import ctypes
 import os
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from marith.errors import ModelError
 
@@ -106,6 +107,8 @@ class GGMLModel:
         self.words = lib.llama_model_get_vocab(self.handle)
         self.vocab = int(lib.llama_vocab_n_tokens(self.words))
         self.nbytes = int(lib.llama_model_size(self.handle))
+        self.layers = int(lib.llama_model_n_layer(self.handle))
+        self.width = int(lib.llama_model_n_embd(self.handle))
         self.positions = int(lib.llama_model_n_ctx_train(self.handle))
         # The window is 0 if every layer sees the whole text.
         self.window = int(lib.llama_model_n_swa(self.handle))
@@ -164,9 +167,35 @@ class GGMLAdapter:
         self._lib.llama_set_adapters_lora(context, one, 1, (ctypes.c_float * 1)(1.0))
 
 
+class GGMLVectors:
+    """Directions that are added to the hidden states after decoder layers, by number of layer.
+
+    llama.cpp has no place for a direction of layer 0.
+    """
+
+    def __init__(self, model: GGMLModel, directions: Mapping[int, Tensor]) -> None:
+        self._lib = model.lib
+        self._last, self._width = model.layers - 1, model.width
+        rows = np.zeros((max(0, self._last), model.width), np.float32)
+        for layer, direction in directions.items():
+            rows[layer - 1] = direction.numpy()
+        self._rows = rows
+
+    def set_on(self, context: Any) -> None:
+        """Add the directions in all passes of a context. Raises ModelError if llama.cpp cannot."""
+        last_error()
+        data = self._rows.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+        call = self._lib.llama_set_adapter_cvec
+        if call(context, data, self._rows.size, self._width, 1, self._last):
+            raise ModelError(f"llama.cpp cannot add a control vector: {last_error()}")
+
+
 def _free_adapter(model: GGMLModel, handle: Any) -> None:
     """Free an adapter before its model, because the model would free it too."""
     model.lib.llama_adapter_lora_free(handle)
+
+
+Changes: TypeAlias = "tuple[GGMLAdapter | GGMLVectors, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +212,13 @@ class GGMLContext:
     """The KV cache of at most `sequences` texts in `cells` cells, in float16.
 
     Texts share the cells of a common prefix. A recurrent model keeps a state for each text instead.
-    At first there are few states; `more_sequences` adds more. `adapter` is a LoRA that is added to
-    the weights. Keeps state: the tokens that were read.
+    At first there are few states; `more_sequences` adds more. `changes` are a LoRA that is added to
+    the weights, and vectors that are added to the hidden states. Keeps state: the tokens that were
+    read.
     """
 
-    def __init__(self, model: GGMLModel, adapter: GGMLAdapter | None = None) -> None:
-        self._model, self._adapter, self._lib = model, adapter, model.lib
+    def __init__(self, model: GGMLModel, changes: Changes = ()) -> None:
+        self._model, self._changes, self._lib = model, changes, model.lib
         self.recurrent = model.recurrent
         self.sequences = FEW_STATES if self.recurrent else self.most_sequences
         self._open(model.cells)
@@ -292,15 +322,15 @@ class GGMLContext:
         handle = lib.llama_init_from_model(self._model.handle, options)
         if not handle:
             raise ModelError(f"llama.cpp cannot make a context of {cells} tokens: {last_error()}")
-        if self._adapter is not None:
-            self._adapter.set_on(handle)
+        for change in self._changes:
+            change.set_on(handle)
         self.cells = int(lib.llama_n_ctx(handle))
         # A larger batch would end the process.
         self._batch = min(_BATCH, int(lib.llama_n_batch(handle)))
         self._handle, self._memory = handle, lib.llama_get_memory(handle)
         self._tokens = lib.llama_batch_init(self._batch, 0, 1)
         # The model and the adapter are freed last, because finalisers may read them.
-        used = self._model, self._adapter
+        used = self._model, self._changes
         self._closing = weakref.finalize(self, _close, used, self._tokens, handle)
 
     def _decode(self, items: Sequence[Item]) -> Logits | None:
@@ -319,7 +349,7 @@ class GGMLContext:
         return np.ctypeslib.as_array(lib.llama_get_logits(self._handle), shape).copy()
 
 
-def _close(used: tuple[GGMLModel, GGMLAdapter | None], tokens: Any, handle: Any) -> None:
+def _close(used: tuple[GGMLModel, Changes], tokens: Any, handle: Any) -> None:
     model, _ = used
     model.lib.llama_batch_free(tokens)
     model.lib.llama_free(handle)

@@ -1,4 +1,4 @@
-"""Load a GGUF file as a checkpoint that llama.cpp computes, and LoRA adapters over it."""
+"""Load a GGUF file as a checkpoint that llama.cpp computes, and adapters over it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import hashlib
 import logging
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -19,15 +20,25 @@ from marith.scoring.cpu_threads import SMALL
 from marith.scoring.free_memory import bytes_text, free_memory
 from marith.scoring.notices import warn
 from marith.scoring.prompting.tokenizer import Vocabulary
+from marith.scoring.weights import control_vectors
 from marith.scoring.weights.checkpoint import Checkpoint
+from marith.scoring.weights.control_vectors import ControlVector, VectorShape
 from marith.scoring.weights.gguf.gguf_config import LONG
-from marith.scoring.weights.gguf.gguf_header import GGUFHeader
+from marith.scoring.weights.gguf.gguf_header import GGUFHeader, read_header
 from marith.scoring.weights.gguf.gguf_tokenizer import gguf_end_tokens
-from marith.scoring.weights.llama_cpp.ggml import FEWEST, GGMLAdapter, GGMLModel, library
+from marith.scoring.weights.llama_cpp.ggml import (
+    FEWEST,
+    Changes,
+    GGMLAdapter,
+    GGMLModel,
+    GGMLVectors,
+    library,
+)
 from marith.scoring.weights.locate import GGUF, local_file, locate
 from marith.scoring.weights.lora_files import Adapter
 from marith.scoring.weights.placing import Placement
 from marith.scoring.weights.reading import Suits, header_of, tokenizer_of, vocabulary_of
+from marith.scoring.weights.shared_weights import nbytes
 
 LLAMA_CPP = "llama.cpp"
 # Tokenizers often split these texts differently: spaces, digits, signs and other scripts.
@@ -43,12 +54,12 @@ _log = logging.getLogger(__name__)
 class LlamaCppAdapter(Adapter):
     """An adapter in llama.cpp's memory, which is freed when nobody uses it."""
 
-    held: GGMLAdapter | None = field(default=None, repr=False)
+    held: Changes = field(default=(), compare=False, repr=False)
     size: int = 0
 
     @property
     def nbytes(self) -> int:
-        """The size of the adapter's file in bytes."""
+        """The bytes of the adapter's file and of its vectors."""
         return self.size
 
 
@@ -60,8 +71,48 @@ def read_adapter(name: str, model: GGMLModel) -> LlamaCppAdapter:
             "convert_lora_to_gguf.py converts a directory of peft"
         )
     path = local_file(name, locate(name))
-    digest, held = hashlib.sha256(path.read_bytes()).hexdigest(), GGMLAdapter(model, str(path))
-    return LlamaCppAdapter(name, digest, MappingProxyType({}), {}, held, path.stat().st_size)
+    digest, held = hashlib.sha256(path.read_bytes()).hexdigest(), (GGMLAdapter(model, str(path)),)
+    size = path.stat().st_size
+    return LlamaCppAdapter(name, digest, MappingProxyType({}), {}, held=held, size=size)
+
+
+def read_vector(name: str, model: GGMLModel) -> ControlVector:
+    """Return the control vector of a GGUF file. Raises ModelError if it does not fit the model."""
+    kind = read_header(model.path).architecture
+    return control_vectors.read_for(name, VectorShape(model.layers, model.width, (kind,)))
+
+
+def steered_adapter(
+    model: GGMLModel,
+    lora: Adapter | None,
+    vectors: Sequence[tuple[ControlVector, float]],
+    positions: Literal["all", "answer"],
+) -> LlamaCppAdapter:
+    """Return the adapter of a term with a LoRA, or None, and vectors with their strengths.
+
+    Raises ModelError for what llama.cpp cannot add: a direction of layer 0, or vectors that begin
+    at the answer.
+    """
+    instead = "backend=None reads the file with transformers, which can"
+    if positions != "all":
+        raise ModelError(
+            f"backend={LLAMA_CPP!r} cannot add vectors with positions={positions!r}; {instead}"
+        )
+    first = next((vector for vector, _ in vectors if 0 in vector.directions), None)
+    if first is not None:
+        raise ModelError(
+            f"backend={LLAMA_CPP!r} cannot add the direction of layer 0 in {first.name!r}; "
+            f"{instead}"
+        )
+    made = control_vectors.steered(lora, vectors, positions, [str(i) for i in range(model.layers)])
+    rows = {int(layer): shift for layer, shift in made.shifts.items()}
+    held: Changes = (GGMLVectors(model, rows),)
+    size = nbytes(rows.values())
+    if isinstance(lora, LlamaCppAdapter):
+        held, size = (*lora.held, *held), size + lora.size
+    return LlamaCppAdapter(
+        made.name, made.digest, made.config, {}, made.shifts, lora, held=held, size=size
+    )
 
 
 @dataclass(frozen=True, slots=True)

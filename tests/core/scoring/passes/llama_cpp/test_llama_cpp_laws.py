@@ -23,7 +23,11 @@ from marith.testing import cached_bytes
 
 pytest.importorskip("llama_cpp", reason="llama-cpp-python is absent: `make llamacpp` builds it")
 
+from marith.scoring.passes.llama_cpp.llama_cpp_runner import STEERED
+from marith.scoring.weights.control_vectors import write
 from marith.scoring.weights.llama_cpp.ggml import FEWEST, GGMLContext, Item
+
+WITHIN = 0.005  # nats: llama.cpp keeps keys and values in float16, and 0.003 without vectors
 
 PROMPTS = [
     "Tell me of 12 dogs.", "Who are you?", "Name a color, and say why you like it so much.",
@@ -127,6 +131,42 @@ def test_adapters_are_those_of_the_torch_model(exact: Engine, tmp_path: Path) ->
         assert apart(exact.next_logprobs(chat("Hi")), plain.next_logprobs(chat("Hi"))) <= 0.004
     with pytest.raises(ModelError, match="convert_lora_to_gguf"):
         exact.next_logprobs(chat("Hi"), "polite", terms)
+
+
+def test_vectors_are_those_of_the_torch_model(exact: Engine, tmp_path: Path) -> None:
+    """The number of a direction names the same layer in both, and strengths differ by row."""
+    name, zero = str(tmp_path / "v.gguf"), str(tmp_path / "zero.gguf")
+    with Engine.load("pocket") as plain:
+        config = scorer_of(plain).checkpoint.model.config
+        draw = torch.Generator().manual_seed(1)
+        rows = torch.randn(config.num_hidden_layers, config.hidden_size, generator=draw) * 0.3
+        write(tmp_path / "v.gguf", {layer: rows[layer] for layer in (1, 3, 4)}, "llama")
+        write(tmp_path / "zero.gguf", {0: rows[0]}, "llama")
+        terms = {
+            "up": Prompted(vectors=((name, 1.0),)),
+            "down": Prompted("You are kind.", vectors=((name, -0.5),)),
+        }
+        for formula in ("up", "down", "M + 0.7*(up - M)", "union(up, down)"):
+            found = exact.next_logprobs(chat("Hi"), formula, terms)
+            wanted = plain.next_logprobs(chat("Hi"), formula, terms)
+            assert float((found - wanted).abs().max()) <= WITHIN
+            assert apart(found, wanted) <= 1e-3
+        write(tmp_path / "next.gguf", {layer: rows[layer - 1] for layer in (2, 4, 5)}, "llama")
+        other = plain.next_logprobs(
+            chat("Hi"), Prompted(vectors=((str(tmp_path / "next.gguf"), 1.0),))
+        )
+        assert float((exact.next_logprobs(chat("Hi"), "up", terms) - other).abs().max()) > 0.1
+        asked = Sampling(temperature=0), Stop(64)
+        texts = [one.generate(chat("Hi"), "up", terms, *asked) for one in (exact, plain)]
+        assert texts[0].tokens == texts[1].tokens
+    runner = scorer_of(exact).runner
+    for step in range(2 * STEERED):
+        exact.next_logprobs(chat("Hi"), Prompted(vectors=((name, step / 8),)))
+        assert sum(bool(one.shifts) for one in runner._adapted) <= STEERED
+    with pytest.raises(ModelError, match=r"cannot add the direction of layer 0 in .*backend=None"):
+        exact.next_logprobs(chat("Hi"), Prompted(vectors=((zero, 1.0),)))
+    with pytest.raises(ModelError, match="cannot add vectors with positions='answer'"):
+        exact.next_logprobs(chat("Hi"), Prompted(vectors=((name, 1.0),), positions="answer"))
 
 
 def test_terms_of_torch_stand_beside_those_of_llama_cpp(exact: Engine, folder: Path) -> None:

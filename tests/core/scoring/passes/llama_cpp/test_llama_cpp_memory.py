@@ -84,10 +84,11 @@ def test_adapters_that_nobody_uses_are_freed(exact: Engine, tmp_path: Path) -> N
 
     runner = scorer_of(exact).runner
     adapter = runner.passes.read_adapter(write_adapter("pocket-polite", tmp_path / "polite.gguf"))
-    held = weakref.ref(adapter.held)
-    assert isinstance(adapter.held, ggml.GGMLAdapter)
+    [lora] = adapter.held
+    held = weakref.ref(lora)
+    assert isinstance(lora, ggml.GGMLAdapter)
     runner._of(adapter)
-    del adapter
+    del adapter, lora
     gc.collect()
     assert held() is None
     assert not runner._adapted
