@@ -101,7 +101,9 @@ def _pocket_as_gguf(path: Path) -> None:
 FILES: dict[str, str | Path | Callable[[Path], None]] = {
     "SmolLM2-135M-Instruct.Q4_1.gguf": _pocket_as_gguf,
     "answer.json": '{"type": "object", "properties": {"glad": {"type": "boolean"}}}',
+    "casual.txt": "gonna grab food, you in?\nnah, can't be bothered lol\n",
     "docs/examples": ROOT / "docs" / "examples",
+    "formal.txt": "We should be delighted to dine with you.\nI regret that I cannot attend.\n",
     "hellaswag": _harness_task,
     "ifeval": _harness_task,
     "marith.toml": PERSONAS,

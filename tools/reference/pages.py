@@ -96,7 +96,8 @@ MODULES: dict[str, tuple[ModuleType, str]] = {
     ),
     "marith_training.md": (
         marith.training,
-        "[Training a classifier](../how-to/training.md) has the data and the command.",
+        "[Training a classifier](../how-to/training.md) and "
+        "[control vectors](../how-to/vectors.md) have the data and the commands.",
     ),
 }
 ADAPTERS = {

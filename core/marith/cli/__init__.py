@@ -13,7 +13,7 @@ evaluate each annotation of each command twice whenever the program starts.
 - `listing_commands`: `marith models` and `marith recipes`.
 - `options`: options that several commands share, and what their values mean.
 - `serve_command`: `marith serve` and `marith play`.
-- `train_command`: `marith train-classifier`.
+- `train_command`: `marith train-classifier` and `marith train-vector`.
 - `why_command`: `marith why`.
 """
 

@@ -30,6 +30,10 @@ EXAMPLES: Mapping[str, str] = {
     "train-classifier": (
         "marith train-classifier --base pocket-toxicity --data rows.csv --out classifiers/formal"
     ),
+    "train-vector": (
+        'marith train-vector --positive "Act as if you are extremely happy." '
+        '--negative "Act as if you are extremely sad." --out happy.gguf'
+    ),
     "tune": (
         'marith tune "M - a*union(toxic, M)" --range a=0:1 --attribute pocket-toxicity:toxic '
         "--direction down --out tuned"

@@ -27,6 +27,7 @@ LINES = {
     "models": 0,
     "recipes": 0,
     "demo --model ./no-such-model": 2,
+    "train-vector --positive same --negative same --out out.gguf": 2,
     "train-classifier --base pocket-toxicity --data no-such-file.csv --out out": 2,
     "tune a*M --range a --attribute length --direction up": 2,
     "eval texts --measure length --formulas M+ --n 1": 2,

@@ -1,0 +1,92 @@
+"""A trained control vector, its report, and the file that it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+
+from torch import Tensor
+
+from marith.console import OURS, THEIRS, counted, picture, print_table, say, terminal
+from marith.errors import RequestError
+from marith.scoring.weights import control_vectors
+from marith.training.directions import LayerLine
+from marith.training.vector_settings import VectorSettings
+
+COLUMNS = ("layer", "AUC-ROC", "effect", "size", "chosen")
+
+
+@dataclass(frozen=True, slots=True)
+class VectorReport:
+    """The results of a finished training of a control vector.
+
+    `learned` and `held_out` are the numbers of texts of both sides together. `seconds` is the time
+    of all passes. `lines` has a line for each decoder layer, from layer 0.
+    """
+
+    settings: VectorSettings
+    learned: int
+    held_out: int
+    seconds: float
+    lines: tuple[LayerLine, ...]
+
+    def draw(self, path: Path) -> None:
+        """Plot the effect size of each layer. Raises RequestError if matplotlib is missing."""
+        figure = picture(5.2, 3.4)
+        axes = figure.subplots()
+        colors = [OURS if line.chosen else THEIRS for line in self.lines]
+        effects = [line.effect for line in self.lines]
+        axes.bar([line.layer for line in self.lines], effects, color=colors)
+        axes.set_xlabel("decoder layer (dark: in the vector)")
+        axes.set_ylabel("effect size on held-out texts")
+        figure.savefig(path, dpi=110)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedVector:
+    """A control vector in memory: a direction for each layer, from `negative` to `positive`.
+
+    `layers` are the numbers of the decoder layers, counted from 0. A direction is the difference of
+    the mean hidden states after its layer, in their own unit: strength 1 adds the whole difference
+    at every layer of the vector. `model_hint` is the type of the model.
+    """
+
+    report: VectorReport
+    model_hint: str
+    directions: Mapping[int, Tensor] = field(repr=False)
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The decoder layers after which a direction is added."""
+        return tuple(self.directions)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the vector as a GGUF file, which llama.cpp and repeng read. Raises RequestError."""
+        try:
+            control_vectors.write(Path(path), self.directions, self.model_hint)
+        except OSError as error:
+            raise RequestError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
+
+    def show(self, out: Path, plot: Path | None = None) -> None:
+        """Print the figures of all layers, and how a term names the file `out`. Draw `plot`."""
+        report, console = self.report, terminal()
+        say(
+            console,
+            [
+                f"{report.settings.model}: learned from {counted(report.learned, 'text')}, held "
+                f"out {counted(report.held_out, 'text')}, read in {report.seconds:.1f} s",
+                "held out, by decoder layer",
+            ],
+        )
+        print_table(console, COLUMNS, [cells(line) for line in report.lines], left=())
+        say(console, [f"layers {self.layers[0]} to {self.layers[-1]} are in {out}"])
+        if plot is not None:
+            report.draw(plot)
+
+
+def cells(line: LayerLine) -> tuple[str, ...]:
+    """Return a line as texts for a table."""
+    figures = (f"{line.auc:.3f}", f"{line.effect:.2f}", f"{line.size:.3f}")
+    return (str(line.layer), *figures, "yes" if line.chosen else "")
