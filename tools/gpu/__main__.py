@@ -103,7 +103,16 @@ def main(
         Path | None, typer.Option("--write", help="The page whose figures are replaced.")
     ] = None,
 ) -> None:
-    """Print the tables, and write them into a page if `--write` names one."""
+    """Print the tables, and write them into a page if `--write` names one.
+
+    `--device cpu --sizes 0.01` tries the program without a GPU.
+    """
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        problem = "torch finds no CUDA here; write --device cpu --sizes 0.01 to try the program"
+        raise typer.BadParameter(problem, param_hint="--device")
+    if steady <= tokens:
+        problem = f"a long answer has more tokens than an answer: write a number above {tokens}"
+        raise typer.BadParameter(problem, param_hint="--steady")
     transformers.utils.logging.disable_progress_bar()
     end = time.monotonic() + 60 * minutes
     lengths = Lengths(tokens, steady, prompt, rounds)

@@ -161,7 +161,7 @@ class Stats:
     - `rewinds`: how often a ban rolled tokens back. `tokens` does not count these tokens.
     - `implausible`: the share of tokens that every prompted term finds unlikely: less than a tenth
       as probable as the term's likeliest token. Most texts whose share is above one half are
-      nonsense. It is 0 for a formula of one term, and on an accelerator, where it is not counted.
+      nonsense. It is 0 for a formula of one term.
     - `uncut`: the number of tokens that were sampled without the cuts of the formula, such as
       `min_p`, because the cuts and the grammar of the answer left no token in common.
     - `paused`: how often the request was paused because memory was short. Its text was read again,
