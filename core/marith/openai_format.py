@@ -304,7 +304,9 @@ def composition_costs(completion: Completion) -> dict[str, Any]:
         "seconds": stats.seconds,
         "drafted": stats.drafted,
         "accepted": stats.accepted,
+        "implausible": stats.implausible,
         "uncut": stats.uncut,
+        "paused": stats.paused,
         "terms": {term: asdict(cost) for term, cost in stats.terms.items()},
         "stages": [asdict(stage) for stage in stats.stages],
     }

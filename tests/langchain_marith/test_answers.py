@@ -44,8 +44,8 @@ def test_the_cost_of_the_formula_is_listed_by_term(scripted: Make) -> None:
     tokens = (answer.usage_metadata or {})["output_tokens"]
     assert costs["formula"] == STYLE["formula"]
     assert set(costs) == {
-        "formula", "passes", "calls", "judgements", "seconds", "drafted", "accepted", "uncut",
-        "terms", "stages",
+        "formula", "passes", "calls", "judgements", "seconds", "drafted", "accepted",
+        "implausible", "uncut", "paused", "terms", "stages",
     }  # fmt: skip
     assert 0 < costs["passes"] <= costs["calls"]
     assert costs["seconds"] > 0
