@@ -11,5 +11,5 @@ from marith import Engine
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("speculation", [None, "auto"])
 def test_other_texts_change_no_bit_of_a_text(speculation: str | None) -> None:
-    found = differences(lambda: Engine.load("pocket"), requests(48, 400, speculation))
+    found = dict(differences(lambda: Engine.load("pocket"), requests(48, 400, speculation)))
     assert found == dict.fromkeys(found, 0)

@@ -119,26 +119,30 @@ def _often(drops: bool) -> Iterator[Pause]:
 
 def differences(
     load: Callable[[], Engine], asked: Sequence[Request], most: int = 64
-) -> dict[str, int]:
-    """Return how many texts have other bits than alone, for each way to run them.
+) -> Iterator[tuple[str, int]]:
+    """Yield how many texts have other bits than alone, for each way to run them, as it ends.
 
     At most `most` texts run at once.
     """
-    again = {}
+    expected: Bits = []
+
+    def counted(found: Bits) -> int:
+        return sum(one != other for one, other in zip(expected, found, strict=True))
+
     with load() as engine:
         expected = alone(engine, asked)
-        again["asked again"] = alone(engine, asked)
+        yield "asked again", counted(alone(engine, asked))
     with load() as engine:
         parts = [asked[i : i + 24] for i in range(0, len(asked), 24)]
-        again["in parts of 24"] = [one for part in parts for one in among(engine, part, 0)]
-        again["among others"] = among(engine, asked, max(0, most - len(asked)))
-        again["after cancels"] = after_cancels(engine, asked)
-        again["paused"] = paused(engine, asked, drops=False)
-        again["paused and dropped"] = paused(engine, asked, drops=True)
-    pairs = {name: zip(expected, found, strict=True) for name, found in again.items()}
-    return {name: sum(one != other for one, other in both) for name, both in pairs.items()}
+        found = [one for part in parts for one in among(engine, part, 0)]
+        yield "in parts of 24", counted(found)
+        yield "among others", counted(among(engine, asked, max(0, most - len(asked))))
+        yield "after cancels", counted(after_cancels(engine, asked))
+        yield "paused", counted(paused(engine, asked, drops=False))
+        yield "paused and dropped", counted(paused(engine, asked, drops=True))
 
 
 if __name__ == "__main__":
     model, texts, tokens = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    print(differences(lambda: Engine.load(model), requests(texts, tokens)))
+    for way, count in differences(lambda: Engine.load(model), requests(texts, tokens)):
+        print(f"{way}: {count} of {texts} texts differ", flush=True)
