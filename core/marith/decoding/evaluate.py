@@ -130,7 +130,7 @@ def compose(formula: Formula, rows: Mapping[Term, Tensor]) -> Tensor:
     logprobs = Evaluation(rows, repeated(formula)).logprobs(formula)
     # A condition or a factor may not select the row that is NaN.
     wrong = torch.stack([row[:, -1].isnan() for row in rows.values()]).any(dim=0)
-    return logprobs.masked_fill(wrong[:, None], math.nan)
+    return logprobs.masked_fill_(wrong[:, None], math.nan)
 
 
 def value_of(formula: Formula, rows: Mapping[Term, Tensor]) -> Value:

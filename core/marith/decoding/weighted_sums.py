@@ -16,9 +16,9 @@ from marith.tensor_rows import has_nan
 def weighted_sum(rows: Mapping[Term, Tensor], shares: Mapping[Term, float]) -> Tensor:
     """Return log P = log_softmax(Σ shareᵢ · log Qᵢ), [positions, vocab] (theorem 1).
 
-    A position at which no token is allowed is NaN. The error is that of float32 for the largest
-    log-probability, times Σ |share|. A large vocabulary is slow to read and to write,
-    so on a CPU no mask of allowed tokens is made where none is needed.
+    A position at which no token is allowed is NaN. Rounding to float32 changes a result by about
+    Σ |share| times the rounding of the largest log-probability. A large vocabulary is slow to read
+    and to write, so on a CPU no mask of allowed tokens is made unless a term forbids a token.
     """
     parts = [rows[term] for term in shares]
     first, *others = shares.values()
