@@ -21,6 +21,8 @@ from tools.reference.signatures import (
 )
 
 OURS = ("marith", "langchain_marith", "llamaindex_marith")
+# A default with more characters than this does not fit a table.
+LONGEST = 200
 # Methods and properties that other rooms use, and callers do not need.
 FOR_THE_ENGINE = {
     "Ticket": ("put", "end"),
@@ -117,7 +119,11 @@ def _default(field: Field[Any]) -> str:
         default = field.default
         plain = is_dataclass(default) and not isinstance(default, type)
         return f"`{type(default).__name__}()`" if plain else f"`{default!r}`"
-    return "" if field.default_factory is MISSING else f"`{field.default_factory()!r}`"
+    if field.default_factory is MISSING:
+        return ""
+    made = field.default_factory()
+    # The description of the class says what a long default consists of.
+    return f"`{made!r}`" if len(repr(made)) <= LONGEST else f"{len(made)} values"
 
 
 def property_section(kinds: Iterable[type], links: Links) -> list[str]:
