@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import TypeAlias
 
-from marith.formula.meaning.binding import Terms, names_in, resolve
+from marith.errors import shown
+from marith.formula.meaning.binding import Terms, bind, names_in, resolve
 from marith.formula.meaning.checking import warnings_of
+from marith.formula.meaning.leaves import leaves
 from marith.formula.meaning.weights import Weights
 from marith.formula.text.trust import parse
 from marith.formula.tree.factors import Arithmetic
@@ -35,13 +37,15 @@ class Explanation:
     """An explanation of a formula. As text it is the result of `explain`.
 
     `tree` has the depth and the text of each node. `weight` is the total weight, and `normalised`
-    is the formula divided by it. `names` has each name in the formula once.
+    is the formula divided by it. `vectors` has a sentence about each term with control vectors.
+    `names` has each name in the formula once.
     """
 
     formula: str
     tree: tuple[tuple[int, str], ...]
     weight: str
     normalised: str
+    vectors: tuple[str, ...]
     warnings: tuple[str, ...]
     names: tuple[str, ...]
 
@@ -63,6 +67,7 @@ class Explanation:
             tuple(nodes_of(tree)),
             str(weights.of(tree)),
             f"log P = {normalised(tree, weights)}  (+ constant)",
+            tuple(sentences_of_vectors(bind(tree, resolved), resolved)),
             tuple(map(str, warnings)),
             names,
         )
@@ -75,6 +80,7 @@ class Explanation:
             tree=tuple((depth, unquoted(text)) for depth, text in self.tree),
             weight=unquoted(self.weight),
             normalised=unquoted(self.normalised),
+            vectors=tuple(map(unquoted, self.vectors)),
             warnings=tuple(map(unquoted, self.warnings)),
         )
 
@@ -87,6 +93,7 @@ class Explanation:
             f"total weight: {self.weight}",
             f"normalised:   {self.normalised}",
         ]
+        lines += [f"vectors:      {sentence}" for sentence in self.vectors]
         return "\n".join(lines + [f"warning: {warning}" for warning in self.warnings])
 
 
@@ -96,6 +103,18 @@ def explain(formula: str | Formula, terms: Terms | None = None) -> str:
     `terms` and errors are as for `Explanation.of`.
     """
     return str(Explanation.of(formula, terms))
+
+
+def sentences_of_vectors(formula: Formula, names: Mapping[str, Formula]) -> Iterator[str]:
+    """Yield a sentence about each term of a bound formula that has control vectors."""
+    spelled = {meaning: name for name, meaning in reversed([*names.items()])}
+    for term in leaves(formula):
+        if isinstance(term, Prompted) and term.vectors:
+            added = " and ".join(f"{number_text(s)} × {shown(file)}" for file, s in term.vectors)
+            everywhere = term.positions == "all"
+            where = "of all tokens" if everywhere else "from the last token of the prompt on"
+            name = spelled.get(term, to_text(term))
+            yield f"{name} adds {added} to the hidden states {where}"
 
 
 def normalised(formula: Formula, weights: Weights) -> str:

@@ -152,8 +152,9 @@ export class Editor {
     if (meaning !== null) {
       at("normalised").textContent = shown(meaning.normalised);
       at("tree").replaceChildren(...meaning.tree.map(branch));
-      at("warnings").replaceChildren(
-        ...meaning.warnings.map((warning) => element("li", {}, shown(warning))));
+      for (const list of ["vectors", "warnings"]) {
+        at(list).replaceChildren(...meaning[list].map((text) => element("li", {}, shown(text))));
+      }
     }
     this.#onMeaning(meaning);
   }

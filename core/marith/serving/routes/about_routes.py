@@ -126,6 +126,7 @@ async def explain(server: Server, web: WebRequest) -> Response:
                 "normalised": explanation.normalised,
                 "weight": explanation.weight,
                 "tree": [{"depth": depth, "text": text} for depth, text in explanation.tree],
+                "vectors": [*explanation.vectors],
                 "warnings": [*explanation.warnings],
                 "numbers": number_entries(formula.numbers, accepted),
                 "terms": [

@@ -222,3 +222,24 @@ def test_the_fields_of_an_explanation_agree_with_its_text() -> None:
     for (depth, text), line in zip(explanation.tree, drawn, strict=True):
         assert line.endswith(text)
         assert len(line) - len(text) == 4 * depth
+
+
+def test_terms_with_vectors_are_told_in_words() -> None:
+    inline = Prompted("Hi", vectors=(("c.gguf", 1.0),))
+    terms = {
+        "happy": Prompted(vectors=(("happy.gguf", 1.2), ("formal.gguf", -0.5))),
+        "kind": Prompted("Be kind.", vectors=(("k.gguf", 2.0),), positions="answer"),
+        "toxic": "You are toxic.",
+        "unused": Prompted(vectors=(("u.gguf", 1.0),)),
+    }
+    explanation = Explanation.of(parse("2*happy - 0.5*union(kind, toxic)") + inline, terms)
+    assert explanation.vectors == (
+        "happy adds 1.2 × 'happy.gguf' and -0.5 × 'formal.gguf' to the hidden states of all tokens",
+        "kind adds 2 × 'k.gguf' to the hidden states from the last token of the prompt on",
+        f"{inline} adds 1 × 'c.gguf' to the hidden states of all tokens",
+    )
+    assert line(str(explanation), "vectors:      kind") == explanation.vectors[1][5:]
+    hidden = explanation.without_texts()
+    assert not any("gguf" in sentence for sentence in hidden.vectors)
+    assert hidden.vectors[0].startswith('happy adds 1.2 × "…" and -0.5 × "…" to')
+    assert Explanation.of("happy - 0.5*toxic").vectors == ()
