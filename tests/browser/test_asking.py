@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
-from support.browser import become, generate, pane, settle, text_of, write, write_formula
+from support.browser import (
+    become,
+    generate,
+    opened,
+    pane,
+    serving,
+    settle,
+    text_of,
+    write,
+    write_formula,
+)
+from support.pocket_vectors import write_vector
 
 
 def test_a_formula_is_explained_and_its_text_streams(page: Any) -> None:
@@ -22,6 +35,25 @@ def test_a_formula_is_explained_and_its_text_streams(page: Any) -> None:
     count, flipped = (pane(page, 1).locator(f".token{kind}").count() for kind in ("", ".flipped"))
     sentence = f"{flipped} of {count} tokens are the formula's likeliest and not M's."
     assert sentence in pane(page, 1).locator(".status").inner_text()
+
+
+def test_what_vectors_add_is_told_and_what_they_push(browser: Any, tmp_path: Path) -> None:
+    write_vector(tmp_path / "v.gguf")
+    personas = "[terms]\nmerry = {vectors = {'v.gguf' = 0.6}}\n[formulas]\nm = 'M + 2*(merry - M)'"
+    with serving(tmp_path, "--allow-formulas", personas=personas) as server:
+        page = opened(browser, server.url)
+        page.select_option("#begin", "model m")
+        become(page, "document.querySelectorAll('#vectors li').length === 1")
+        where = "to the hidden states of all tokens"
+        assert re.fullmatch(f"merry adds 0.6 × '.*v.gguf' {where}", page.inner_text("#vectors"))
+        write(page, seed=3, max_tokens=8)
+        generate(page)
+        pane(page, 1).locator(".token").first.click()
+        table = page.locator(".card [aria-label=Vectors]")
+        assert table.locator("thead th").all_inner_texts() == ["Term", "Pushes", "Raises", "Lowers"]
+        assert table.locator("tbody th").all_inner_texts() == ["merry"]
+        assert page.problems == []
+        page.context.close()
 
 
 def test_both_panes_have_one_seed_and_their_first_difference_is_marked(page: Any) -> None:
@@ -53,6 +85,7 @@ def test_a_card_has_every_term_and_contributions_that_add_up(page: Any) -> None:
     assert len(added) == 2
     assert abs(sum(added) - total) < 0.011
     assert "M's likeliest" in card.inner_text()
+    assert card.locator("[aria-label=Vectors]").count() == 0, "no term has vectors"
     heads = card.locator("[aria-label=Alternatives] thead th").all_inner_texts()
     assert heads == ["Token", "Composed", "M", "2.00 · happy", "−1.00 · M"]
     assert card.locator("[aria-label=Alternatives] tbody tr").count() >= 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from support.browser import become
 from support.example_inspection import inspection
+from support.pocket_vectors import write_vector
 
 import marith
 from marith import Inspection
@@ -42,11 +44,16 @@ PAGE = """<!doctype html><html lang=en><title>A notebook</title><h2>A notebook</
 
 
 @pytest.fixture(scope="module")
-def real() -> Inspection:
-    """An inspection of pocket's own text, a term of which is within a part."""
-    terms = {"happy": "You are a happy assistant.", "chef": "You are a chef."}
+def real(tmp_path_factory: pytest.TempPathFactory) -> Inspection:
+    """An inspection of pocket's own text. A term is within a part, and another has vectors."""
+    file = write_vector(tmp_path_factory.mktemp("vectors") / "v.gguf")
+    terms = {
+        "happy": "You are a happy assistant.",
+        "chef": "You are a chef.",
+        "merry": marith.Prompted(vectors=((str(file), 0.6),)),
+    }
     with marith.Engine.load("pocket") as engine:
-        asked = "How do I boil an egg?", "2*happy - 0.5*union(chef, M)"
+        asked = "How do I boil an egg?", "2*happy - 0.5*union(chef, M) + 0.2*merry"
         made = engine.generate(*asked, terms, max_tokens=12, seed=3)
         return marith.inspect(engine, asked[0], made.tokens, asked[1], terms)
 
@@ -85,11 +92,27 @@ def test_a_pressed_token_shows_its_card(notebook: Any, real: Inspection) -> None
     card = notebook.locator("main .card")
     assert card.get_attribute("aria-label") == "Token 4"
     assert f"token 4 of {len(real.positions)}" in card.inner_text()
-    parts = card.locator("th.part").all_inner_texts()
+    parts = card.locator("[aria-label=Contributions] th.part").all_inner_texts()
     assert parts == [part.text for part in real.parts]
     assert card.locator("button").count() == 0
     assert "go on" not in card.inner_text()
     assert notebook.evaluate("[model.state.chosen, model.saved]") == [3, 1]
+
+
+def test_a_card_has_what_vectors_push(notebook: Any, real: Inspection) -> None:
+    show(notebook, real)
+    notebook.locator("main .token").nth(3).click()
+    [push] = [view.vectors for view in real.positions[3].terms if view.vectors]
+    table = notebook.locator("main .card [aria-label=Vectors] tbody")
+    [name, value, raised, lowered] = table.locator("tr > *").all_inner_texts()
+    assert (name, value) == ("merry", signed(push.push))
+    for text, moved in ((raised, push.raised), (lowered, push.lowered)):
+        assert re.findall(r"[+−][\d.]+", text) == [signed(token.push) for token in moved[:3]]
+        assert moved[0].text.strip() in text
+
+
+def signed(push: float | None) -> str:
+    return f"{push:+.2f}".replace("-", "−")
 
 
 def test_the_widget_works_by_keyboard_in_a_notebook(notebook: Any, real: Inspection) -> None:

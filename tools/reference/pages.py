@@ -21,8 +21,10 @@ from marith.inspection.inspected_position import (
     InspectedPosition,
     InspectedTerm,
     LikelyToken,
+    PushedToken,
     TermView,
     TokenRun,
+    VectorPush,
 )
 from marith.request import completion, prompt, request
 from marith.request.limits import Limits
@@ -57,7 +59,8 @@ CLASSES: dict[str, tuple[str, tuple[type, ...]]] = {
     "inspection.md": (
         "Inspection",
         (marith.Inspection, InspectedPosition, InspectedTerm, TermView,
-         InspectedPart, Contribution, LikelyToken, TokenRun, marith.WhatIf, marith.Redrawn,
+         VectorPush, PushedToken, InspectedPart, Contribution, LikelyToken, TokenRun,
+         marith.WhatIf, marith.Redrawn,
          marith.NumberedFormula, FormulaNumber),
     ),
 }  # fmt: skip

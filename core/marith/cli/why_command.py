@@ -40,7 +40,7 @@ _BLUES, _ORANGES = (117, 75, 33), (222, 215, 208)
 _STEPS = (0.1, 0.5, 2.0)  # nats: the smallest push of each colour
 _SURPRISING = 2.0  # nats: less likely than 14 %
 # These columns are text. All other columns are numbers.
-_WORDS = "token", "M likeliest", "against", "likeliest"
+_WORDS = "token", "M likeliest", "against", "moved most", "likeliest"
 _LETTERS = 28  # the maximum length of a column's head
 
 
@@ -175,4 +175,9 @@ def _legend(inspection: "Inspection") -> list[str]:
         lines.append(
             "without x: the decrease of the log-odds with M instead of x; these do not add up."
         )
+    if any(view.vectors for position in inspection.positions for view in position.terms):
+        lines.append(
+            "vectors of x: log P of x - log P of x without its vectors, and so for the tokens whose"
+        )
+        lines.append("probabilities the vectors raise and lower most.")
     return lines

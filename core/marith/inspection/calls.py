@@ -19,13 +19,13 @@ from marith.engine.threads.deadline import NEVER, Deadline
 from marith.engine.threads.futures import EngineFuture
 from marith.engine.ticket import Ticket
 from marith.errors import RequestError, faults_named, names_checked, shown
-from marith.formula.meaning.binding import BARE, Terms
-from marith.formula.tree.nodes import Formula, Name
+from marith.formula.meaning.binding import Terms
+from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Prompted, Term
 from marith.inspection.formula_numbers import NumberedFormula
 from marith.inspection.inspecting import Inspecting, TokenTexts
 from marith.inspection.inspection import Inspection
-from marith.inspection.position_measures import InspectedFormula, top_of
+from marith.inspection.position_measures import InspectedFormula, compared, top_of
 from marith.inspection.what_if import KeepingRows, Redrawing, WhatIf, require_bytes
 from marith.request.checks import flag, whole
 from marith.request.completion import Chunk, Completion
@@ -159,8 +159,7 @@ def submit_with_inspection(
     with faults_named():
         # An inspection reads a finished text once, so it needs no drafts.
         read = replace(request, speculation=None, inspect=False)
-        # An inspection compares with the bare model, whose terms must be evaluated too.
-        prepared = engine.open(read, deadline, Name(BARE))
+        prepared = engine.open(read, deadline, compared(request))
         # An inspection that cannot run is refused now, and not after the text is generated.
         require_enough_lanes(prepared, engine.limits)
         formula = InspectedFormula.of(request, prepared, top_of(request.inspect or True), True)
@@ -244,7 +243,7 @@ def _inspecting(
     leave_one_out: object,
 ) -> EngineFuture[Inspection]:
     """Queue the inspection of a continuation. Raises RequestError."""
-    prepared, continuation = engine.open_at(request, text_or_tokens, Name(BARE))
+    prepared, continuation = engine.open_at(request, text_or_tokens, compared(request))
     first = whole("start", start, 0, len(continuation))
     by_leaving_out = flag("leave_one_out", leave_one_out)
     formula = InspectedFormula.of(request, prepared, top_of(top), by_leaving_out)

@@ -107,6 +107,30 @@ class LikelyToken:
 
 
 @dataclass(frozen=True, slots=True)
+class PushedToken:
+    """A token, and the push that vectors give it in nats; see `VectorPush`."""
+
+    token: int
+    text: str
+    push: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class VectorPush:
+    """The pushes that the vectors of a term give to tokens at one position, in nats.
+
+    The push of a token is its log-probability under the term, minus its log-probability under the
+    same term without vectors. A push is None if one of the two is infinite. `push` belongs to the
+    text's token. `raised` and `lowered` have the tokens whose probabilities the vectors raise and
+    lower most, at most `Inspection.top` of each, the largest change first.
+    """
+
+    push: float | None
+    raised: tuple[PushedToken, ...]
+    lowered: tuple[PushedToken, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TermView:
     """The log-probabilities of one term at one position.
 
@@ -115,7 +139,8 @@ class TermView:
     rank is 1 plus the number of likelier tokens, or None above 1,000. `weight` is the sum of the
     term's factors in the score (for the text's token, if factors differ between tokens), or None if
     the term occurs only inside other parts. `entropy` and `kl`, which is KL(term ‖ composed), are
-    in nats. They are None if infinite, and for a classifier.
+    in nats. They are None if infinite, and for a classifier. `vectors` is None for a term without
+    control vectors.
     """
 
     logprob: float | None
@@ -126,6 +151,7 @@ class TermView:
     of_top: tuple[float | None, ...]
     ranks_of_top: tuple[int | None, ...]
     top: tuple[LikelyToken, ...]
+    vectors: VectorPush | None
 
 
 @dataclass(frozen=True, slots=True)

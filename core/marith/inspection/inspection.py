@@ -84,7 +84,7 @@ class Inspection:
 
     def table(self, every: bool = False) -> list[tuple[str, ...]]:
         """Return a table of texts: the header, then the flipped positions, or `every` position."""
-        return table_of(self.positions if every else self.flipped, self.parts)
+        return table_of(self.positions if every else self.flipped, self.parts, self.terms)
 
     def without_texts(self) -> Inspection:
         """Return the inspection without system prompts, for readers who may not see them.
@@ -192,6 +192,8 @@ def _rows(inspection: Inspection) -> Iterator[dict[str, Any]]:
         row["reference"] = position.reference.text
         for text, view in zip(terms, position.terms, strict=True):
             row.update({f"{name}: {text}": getattr(view, name) for name in _OF_TERM})
+            if view.vectors is not None:
+                row[f"vectors: {text}"] = view.vectors.push
         for part, contribution in zip(parts, position.contributions, strict=True):
             row[part] = contribution.value
         row.update(zip(observations, position.observations, strict=True))

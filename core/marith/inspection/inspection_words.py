@@ -8,10 +8,14 @@ from marith.inspection.inspected_position import (
     RANKED,
     InspectedPart,
     InspectedPosition,
+    InspectedTerm,
     LikelyToken,
+    TermView,
 )
 from marith.request.visible_text import escape_control_chars
 
+MOVED_MOST = "moved most"
+MOVED = 2  # tokens that a table lists for each direction in which vectors push
 _BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
 
 
@@ -36,10 +40,17 @@ def likely_text(likely: LikelyToken) -> str:
 
 
 def table_of(
-    positions: Iterable[InspectedPosition], parts: Sequence[InspectedPart]
+    positions: Iterable[InspectedPosition],
+    parts: Sequence[InspectedPart],
+    terms: Sequence[InspectedTerm],
 ) -> list[tuple[str, ...]]:
     """Return the header of a table, then a row for each position."""
+    listed = [*positions]
     heads = ("at", "token", "log P", "rank", "push", "M likeliest", "against", "log-odds")
+    pushed = [number for number in range(len(terms)) if listed and listed[0].terms[number].vectors]
+    of_vectors = [
+        head for number in pushed for head in (f"vectors of {_name(terms[number])}", MOVED_MOST)
+    ]
     rows = [
         (
             str(position.place),
@@ -51,11 +62,24 @@ def table_of(
             quoted(position.reference.text),
             signed(position.log_odds),
             *(signed(contribution.value) for contribution in position.contributions),
+            *(cell for number in pushed for cell in _pushes(position.terms[number])),
             ", ".join(map(likely_text, position.top)),
         )
-        for position in positions
+        for position in listed
     ]
-    return [(*heads, *map(_head, parts), "likeliest"), *rows]
+    return [(*heads, *map(_head, parts), *of_vectors, "likeliest"), *rows]
+
+
+def _pushes(view: TermView) -> tuple[str, str]:
+    """Return the push of a term's vectors, and the tokens that they raise and lower most."""
+    assert view.vectors is not None, "a term has vectors at each position or at none"
+    moved = (*view.vectors.raised[:MOVED], *view.vectors.lowered[:MOVED])
+    listed = ", ".join(f"{quoted(token.text)} {signed(token.push)}" for token in moved)
+    return signed(view.vectors.push), listed
+
+
+def _name(term: InspectedTerm) -> str:
+    return on_one_line(term.names[0] if term.names else term.text)
 
 
 def _head(part: InspectedPart) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
@@ -13,8 +13,9 @@ from torch import Tensor
 from marith.decoding.evaluate import evaluate
 from marith.engine.prepare import Prepared
 from marith.errors import RequestError
-from marith.formula.meaning.binding import BARE
-from marith.formula.tree.nodes import Formula
+from marith.formula.meaning.binding import BARE, bind
+from marith.formula.meaning.leaves import leaves
+from marith.formula.tree.nodes import Formula, Name, added
 from marith.formula.tree.terms import Classifier, NGram, Observation, Prompted, Term, Uniform
 from marith.inspection.contributions import LogOdds, Summand, named, summands, without_own_part
 from marith.inspection.inspected_position import (
@@ -24,8 +25,10 @@ from marith.inspection.inspected_position import (
     InspectedPosition,
     InspectedTerm,
     LikelyToken,
+    PushedToken,
     TermKind,
     TermView,
+    VectorPush,
 )
 from marith.request.checks import whole
 from marith.request.request import Request
@@ -129,19 +132,40 @@ def finite_rows(rows: Tensor) -> list[Numbers]:
     return [finite(row) for row in rows.tolist()]
 
 
+def without_vectors(terms: Iterable[Term]) -> dict[Term, Term]:
+    """Return each term that has vectors, with the same term without them."""
+    return {
+        term: replace(term, vectors=(), positions="all")
+        for term in terms
+        if isinstance(term, Prompted) and term.vectors
+    }
+
+
+def compared(request: Request) -> Formula:
+    """Return a formula of the terms with which an inspection compares a request's formula.
+
+    They are the bare model, and each term that has vectors, without them. The formula is never
+    composed: an engine prepares its terms.
+    """
+    formula = bind(request.formulas[0], request.meanings)
+    return added(Name(BARE), *without_vectors(leaves(formula)).values())
+
+
 @dataclass(frozen=True, slots=True)
 class InspectedFormula:
     """A request's formula, with its terms and parts, as an inspection needs them.
 
     `bare` is the meaning of `M`. `terms` are the terms of the formula except `observations`.
-    `summands` add up to its score. `left_out` are the terms that are not summands, so they are
-    measured by leaving them out.
+    `plain` maps each of `terms` that has vectors to the same term without them. `summands` add up
+    to its score. `left_out` are the terms that are not summands, so they are measured by leaving
+    them out.
     """
 
     text: str
     formula: Formula
     bare: Formula
     terms: tuple[Term, ...]
+    plain: Mapping[Term, Term]
     observations: tuple[Term, ...]
     summands: tuple[Summand, ...]
     left_out: tuple[Term, ...]
@@ -153,7 +177,7 @@ class InspectedFormula:
     def of(
         cls, request: Request, prepared: Prepared, top: int, leave_one_out: bool
     ) -> InspectedFormula:
-        """Return the formula of a request that is prepared together with the bare model."""
+        """Return the formula of a request that is prepared together with `compared(request)`."""
         meanings = request.meanings
         all_names: dict[Formula, tuple[str, ...]] = {}
         for name, meaning in meanings.items():
@@ -167,6 +191,7 @@ class InspectedFormula:
             plan.formula,
             bare,
             tuple(term for term in terms if not isinstance(term, Observation)),
+            without_vectors(terms),
             tuple(term for term in terms if isinstance(term, Observation)),
             tuple(summands(plan.formula)),
             tuple(left_out),
@@ -197,7 +222,7 @@ class InspectedFormula:
 
     def require_bounded(self, positions: int) -> None:
         """Raise RequestError for more values than an inspection may have."""
-        others = len(self.terms) + len(self.summands) + len(self.left_out)
+        others = len(self.terms) + len(self.plain) + len(self.summands) + len(self.left_out)
         values = positions * self.top * others
         if values > MOST_VALUES:
             raise RequestError(
@@ -295,7 +320,7 @@ class PositionMeasures:
         if isinstance(term, Classifier):
             unranked = (None,) * self._top.shape[1]
             return [
-                TermView(row[TOKEN], None, weight, None, None, tuple(row[TOP:]), unranked, ())
+                TermView(row[TOKEN], None, weight, None, None, tuple(row[TOP:]), unranked, (), None)
                 for row, weight in zip(values, weights, strict=True)
             ]
         if term not in self._rankings:
@@ -304,11 +329,45 @@ class PositionMeasures:
         ranks = [_known(row) for row in ordered.ranks.tolist()]
         spread = finite(entropies(rows).tolist())
         divergences = finite(divergences_from(rows, self._composed).tolist())
-        tops = self._likely(ordered, self._formula.top)
+        tops, pushes = self._likely(ordered, self._formula.top), self._vector_pushes(term)
         return [
-            TermView(row[TOKEN], of_row[0], weight, nats, kl, tuple(row[TOP:]), of_row[1:], top)
-            for row, of_row, weight, nats, kl, top in zip(
-                values, ranks, weights, spread, divergences, tops, strict=True
+            TermView(row[TOKEN], of_row[0], weight, nats, kl, tuple(row[TOP:]), of_row[1:], *rest)
+            for row, of_row, weight, nats, kl, *rest in zip(
+                values, ranks, weights, spread, divergences, tops, pushes, strict=True
+            )
+        ]
+
+    def _vector_pushes(self, term: Term) -> Sequence[VectorPush | None]:
+        """Return what a term's vectors push at each position; None for a term without vectors."""
+        if term not in self._formula.plain:
+            return [None] * len(self._tokens)
+        logprobs, plain = self._rows[term], self._rows[self._formula.plain[term]]
+
+        def pushes(tokens: Tensor) -> list[Numbers]:
+            return finite_rows(logprobs.gather(1, tokens).double() - plain.gather(1, tokens))
+
+        # The largest pushes are those of tokens that are too unlikely to be drawn, so tokens are
+        # listed by the change of their probabilities.
+        changes = logprobs.exp() - plain.exp()
+
+        def changed(sign: int) -> list[tuple[PushedToken, ...]]:
+            most = (sign * changes).topk(min(self._formula.top, changes.shape[-1]), dim=-1)
+            rows = zip(
+                most.indices.tolist(), pushes(most.indices), most.values.tolist(), strict=True
+            )
+            return [
+                tuple(
+                    PushedToken(token, self._spell(token), push)
+                    for token, push, change in zip(*row, strict=True)
+                    if change > 0
+                )
+                for row in rows
+            ]
+
+        return [
+            VectorPush(push, raised, lowered)
+            for [push], raised, lowered in zip(
+                pushes(self._tokens), changed(1), changed(-1), strict=True
             )
         ]
 

@@ -6,11 +6,13 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 from support.hostile_formulas import OBEYED
+from support.pocket_vectors import write_vector
 from typer.testing import CliRunner
 
 from marith import Engine, Inspection, Options, Request, Sampling, Stop, submit_with_inspection
@@ -69,6 +71,21 @@ def test_a_given_text_is_explained_without_sampling() -> None:
     assert code == 0, err
     assert plain(out.splitlines()[0]) == "Hello there"
     assert "log-odds" in out
+
+
+def test_what_vectors_push_has_columns_and_a_legend(tmp_path: Path) -> None:
+    file = write_vector(tmp_path / "v.gguf")
+    define = f"merry=prompted(vectors={{{json.dumps(str(file))}: 0.6}})"
+    asked = ("--formula", "M + 2*(merry - M)", "--define", define, "--temperature", "0")
+    code, out, err = why(*asked, "--max-tokens", "8", "--all")
+    assert code == 0, err
+    inspection = Inspection.from_json(why(*asked, "--max-tokens", "8", "--json")[1])
+    assert "vectors of merry  moved most" in out
+    assert "vectors of x: log P of x - log P of x without its vectors" in out
+    for position in inspection.positions:
+        [push] = [view.vectors for view in position.terms if view.vectors]
+        assert re.search(rf"^ *{position.place}  .* {re.escape(f'{push.push:+.2f}')}  ", out, re.M)
+    assert "vectors" not in why(*FORMULA, "--max-tokens", "4", "--all")[1]
 
 
 def test_bad_input_is_one_sentence() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from support.http_server import BEARER, CHAT, KEYS, client, events, require_cancelled, served
+from support.pocket_vectors import write_vector
 
 import marith
 from marith import Inspection, Options, Prompted
@@ -243,3 +244,37 @@ def test_leave_one_out_can_be_switched_off(web: httpx.Client) -> None:
         told = post(web, "/v1/inspect", **asked, leave_one_out=leave_one_out)
         kinds = {part["kind"] for part in told["inspection"]["parts"]}
         assert kinds == {"exact", *["leave_one_out"] * leave_one_out}
+
+
+STEERED = """
+[terms]
+merry = {vectors = {"hidden.gguf" = 0.6}, positions = "answer"}
+[formulas]
+steered = "M + 0.5*(merry - M)"
+"""
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_what_vectors_push_is_told_and_their_files_to_those_who_may_name_them(
+    tmp_path: Path, allowed: bool
+) -> None:
+    file = write_vector(tmp_path / "hidden.gguf")
+    term = Prompted(vectors=((str(file), 0.6),), positions="answer")
+    wanted = marith.inspect(
+        Options().engine(), CHAT, [40, 50], "M + 0.5*(merry - M)", {"merry": term}, top=3
+    )
+    with served(tmp_path, LIMITS, STEERED, allow_formulas=allowed) as server, client(server) as web:
+        asked = {"model": "steered", "messages": CHAT, "continuation": [40, 50], "top": 3}
+        told = post(web, "/v1/inspect", **asked)
+        explained = post(web, "/v1/explain", model="steered")
+    for one, other in zip(told["inspection"]["positions"], wanted.positions, strict=True):
+        assert [view["vectors"] is None for view in one["terms"]] == [True, False]
+        push = other.terms[1].vectors
+        assert push is not None
+        assert one["terms"][1]["vectors"]["push"] == pytest.approx(push.push, abs=2e-3)
+        assert len(one["terms"][1]["vectors"]["raised"]) == 3
+    [sentence] = explained["vectors"]
+    name = repr(str(file)) if allowed else '"…"'
+    where = "to the hidden states from the last token of the prompt on"
+    assert sentence == f"merry adds 0.6 × {name} {where}"
+    assert ("hidden.gguf" in json.dumps([told, explained])) == allowed

@@ -16,6 +16,7 @@ export function tokenCard(inspection, index, onGoOn) {
     ),
     facts(position),
     contributions(inspection, position),
+    vectors(inspection, position),
     candidates(inspection, position, onGoOn),
   );
 }
@@ -83,6 +84,32 @@ function contributionRow(inspection, position, part, i, largest) {
 }
 
 const number = (text) => element("td", { class: "number" }, text);
+
+/** Returns the table of what vectors push, or null if no term has vectors. */
+function vectors(inspection, position) {
+  const rows = inspection.terms.map((term, i) => {
+    const pushed = position.terms[i].vectors;
+    return pushed && element(
+      "tr", {}, element("th", { scope: "row", class: "part" }, nameOf(term)),
+      number(signed(pushed.push)), moved(pushed.raised), moved(pushed.lowered),
+    );
+  }).filter(Boolean);
+  if (rows.length === 0) return null;
+  const caption = element(
+    "caption", {}, "Vectors: log P of a term, less its log P without its vectors, in nats; for ",
+    quoted(position.text), " and for the tokens whose probabilities change most",
+  );
+  const heads = ["Term", "Pushes", "Raises", "Lowers"];
+  return framed("Vectors", caption, heads, [element("tbody", {}, ...rows)]);
+}
+
+const MOVED = 3; // tokens that vectors raise or lower most
+
+const moved = (tokens) => element(
+  "td", {}, ...tokens.slice(0, MOVED).flatMap((token, i) => [
+    i > 0 ? ", " : "", quoted(token.text), ` ${signed(token.push)}`,
+  ]),
+);
 
 /** Returns the table of the likeliest tokens; the text's own token is always in it. */
 function candidates(inspection, position, onGoOn) {
