@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from support.fixed_shapes import engine_at_fixed_shapes, require_texts_alone
+from support.hooked_model import adapter_of, vector
 from support.runner_questions import span_of
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -101,8 +102,9 @@ def test_an_answer_on_the_gpu_follows_its_grammar(pair: Any) -> None:
     assert len(text) == 8
 
 
+@pytest.mark.parametrize("vectors", [False, True])
 @torch.inference_mode()
-def test_steps_of_fixed_shape_equal_eager_steps() -> None:
+def test_steps_of_fixed_shape_equal_eager_steps(vectors: bool) -> None:
     """Captured as CUDA graphs where there is CUDA; fused layers are off there."""
     config = LlamaConfig(
         vocab_size=128, hidden_size=128, intermediate_size=256, num_hidden_layers=3,
@@ -112,8 +114,14 @@ def test_steps_of_fixed_shape_equal_eager_steps() -> None:
     model = LlamaForCausalLM(config).eval().to(DEVICE)
     from_loaded(model, tiny_tokenizer([f"w{i}" for i in range(126)]), Placement())
     captured, eager = (start_runner(model, 128, 256, capture=one) for one in (True, False))
+    push = [adapter_of(model, (vector(model, i), 0.3)) for i in range(3)] if vectors else []
     for length in range(1, 12):
-        asked = [span_of(i, [3, 5, 9 + i], continuation=[*range(length)]) for i in range(5)]
+        asked = [
+            span_of(
+                i, [3, 5, 9 + i], 1, dict(enumerate(push)).get(i), continuation=[*range(length)]
+            )
+            for i in range(5)
+        ]
         answers = [one.ask(asked) for one in (captured, eager)]
         for one, other in zip(*answers, strict=True):
             assert one is not None

@@ -84,7 +84,7 @@ def start_runner(
     prefill = PrefillLimits.of_device(accelerated, nbytes(weights(model)), max_batched_tokens)
     runner = _compared(passes, context_length, cache_bytes, captures, prefill)
     if captures and isinstance(runner, CachedRunner) and isinstance(runner.lanes, RectangleLanes):
-        runner.captured = Captured(passes.model, runner.lanes.cache, runner.lanes.masks)
+        runner.captured = Captured(passes.adapted, runner.lanes.cache, runner.lanes.masks)
         if reason := compare(runner, passes):
             runner.give_up_capture(reason)
     runner.passes.forget_counts()

@@ -33,6 +33,7 @@ from marith.scoring.passes.lanes import (
 )
 from marith.scoring.passes.passes import Passes, Runner
 from marith.scoring.passes.questions import Answer, Span, note_cached
+from marith.scoring.weights.lora_files import Adapter
 
 _ON_A_CPU = PrefillLimits()
 
@@ -48,11 +49,17 @@ class _Work(Unread):
 class CapturedPasses(Protocol):
     """Passes of one token for each row, at fixed shapes."""
 
-    def step(self, rows: Sequence[int], tokens: Sequence[int], places: Sequence[int]) -> Tensor:
+    def step(
+        self,
+        rows: Sequence[int],
+        tokens: Sequence[int],
+        places: Sequence[int],
+        adapters: Sequence[Adapter | None] = (),
+    ) -> Tensor:
         """Return the logits [rows, 1, vocab] after one token for each row, at its place.
 
-        `rows` are in ascending order. The logits are valid until the next step. Raises RuntimeError
-        if the model cannot be captured.
+        `rows` are in ascending order. `adapters`, if there are any, have vectors and no LoRA. The
+        logits are valid until the next step. Raises RuntimeError if the model cannot be captured.
         """
         ...
 
@@ -101,9 +108,9 @@ class CachedRunner(Runner):
 
     def _captures(self, questions: Sequence[Span]) -> bool:
         """Return True if passes over one token of each of these texts are captured."""
-        # Captured passes have neither early exits nor adapters, which may be vectors.
+        # Captured passes have vectors, but neither a LoRA nor early exits.
         return self.captured is not None and not any(
-            asked.lane.adapter or asked.lane.exits for asked in questions
+            asked.lane.exits or _has_lora(asked.lane.adapter) for asked in questions
         )
 
     def _lacking_one(self, questions: Sequence[Span]) -> list[Lane] | None:
@@ -246,7 +253,8 @@ class CachedRunner(Runner):
         vocab], in the order of the rectangles.
         """
         adapters, first = adapters_of(rectangles), rectangles[0]
-        if self.captured is not None and first.width == 1 and not layers and not any(adapters):
+        fixed = first.width == 1 and not layers and not any(map(_has_lora, adapters))
+        if self.captured is not None and fixed:
             try:
                 return _captured_step(self.captured, first), []
             except RuntimeError as error:
@@ -281,7 +289,18 @@ def _rectangle(group: list[_Work]) -> Rectangle:
     )
 
 
+def _has_lora(adapter: Adapter | None) -> bool:
+    return adapter is not None and adapter.lora is not None
+
+
 def _captured_step(captured: CapturedPasses, new: Rectangle) -> Tensor:
     """Return the logits [rows, 1, vocab] of a captured pass over one token for each lane."""
-    rows = [lane.row for lane in new.lanes]
-    return captured.step(rows, [token for [token] in new.new], new.first)
+    rows, tokens = [lane.row for lane in new.lanes], [token for [token] in new.new]
+    if not any(new.adapters):
+        return captured.step(rows, tokens, new.first)
+    starts = new.shifted_from or [0] * len(rows)
+    adapters = [
+        adapter if place >= start else None
+        for adapter, place, start in zip(new.adapters, new.first, starts, strict=True)
+    ]
+    return captured.step(rows, tokens, new.first, adapters)

@@ -35,7 +35,7 @@ class Adapted:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self._tree: Any = None
+        self.tree: Any = None
         self._gate = _Gate()
         self._shifts = Shifts(MOST)
         # This maps each LoRA that is still held to the index of its first rank in the
@@ -43,7 +43,8 @@ class Adapted:
         self._met: WeakKeyDictionary[Adapter, int] = WeakKeyDictionary()
         self._rank = 0
         self._rows: tuple[Adapter | None, ...] = ()
-        # The row of the tables of vectors for each row; None if no row has vectors.
+        # The rows of the tables of vectors, for `_rows`; `_shifted` is None if all are 0.
+        self._places: Sequence[int] = ()
         self._shifted: Tensor | None = None
 
     def forward(
@@ -60,12 +61,7 @@ class Adapted:
         rows = tuple(adapters)
         if all(adapter is None for adapter in rows):
             return self.model(**inputs)
-        if rows != self._rows:
-            self._meet([adapter for adapter in dict.fromkeys(rows) if adapter is not None])
-            self._gate.closed = self._closed(rows)
-            places = torch.tensor(self._shifts.rows_of(rows)).to(main_device(self.model))
-            self._shifted = places if bool(places.any()) else None
-            self._rows = rows
+        self._prepare(rows)
         self._gate.by_token = by_token = len(inputs["input_ids"]) < len(rows)
         self._gate.kept = inputs.get("logits_to_keep")
         index = self._shifted
@@ -74,7 +70,31 @@ class Adapted:
             if shifted is not None:
                 index = index * shifted.to(index.device)
         self._shifts.index = index
-        return self._tree(**inputs)
+        return self.tree(**inputs)
+
+    def places(self, adapters: Sequence[Adapter | None]) -> Sequence[int]:
+        """Return the row of the tables of vectors for each adapter, or 0 for None.
+
+        The adapters have vectors and no LoRA.
+        """
+        self._prepare(tuple(adapters))
+        return self._places
+
+    def shifting(self, index: Tensor) -> Any:
+        """Return the tree of the adapters of `places`. Its next pass adds the rows `index`."""
+        self._shifts.index = index
+        return self.tree
+
+    def _prepare(self, rows: tuple[Adapter | None, ...]) -> None:
+        """Make the tree ready for a pass with these adapters."""
+        if rows == self._rows:
+            return
+        self._meet([adapter for adapter in dict.fromkeys(rows) if adapter is not None])
+        self._gate.closed = self._closed(rows)
+        self._places = self._shifts.rows_of(rows)
+        index = torch.tensor(self._places).to(main_device(self.model))
+        self._shifted = index if any(self._places) else None
+        self._rows = rows
 
     def _meet(self, adapters: list[Adapter]) -> None:
         """Add the new adapters, and drop the least recently used ones beyond `MOST`.
@@ -84,7 +104,7 @@ class Adapted:
         unhooked = self._shifts.meet(adapters)
         loras = dict.fromkeys(adapter.lora for adapter in adapters)
         adapters = [adapter for adapter in loras if adapter is not None]
-        built = self._tree is not None and not unhooked
+        built = self.tree is not None and not unhooked
         if built and all(adapter in self._met for adapter in adapters):
             for adapter in adapters:
                 self._met[adapter] = self._met.pop(adapter)
@@ -102,7 +122,7 @@ class Adapted:
             made = _Layer(base, updates, rank, self._gate, layer, self.model.dtype)
             tree.set_submodule(layer, made)
         self._shifts.install(tree)
-        self._tree, self._met, self._rank, self._rows = tree, starts, rank, ()
+        self.tree, self._met, self._rank, self._rows = tree, starts, rank, ()
 
     def _closed(self, rows: tuple[Adapter | None, ...]) -> Tensor | None:
         """Return a mask [rows, 1, rank]: True at the ranks of other adapters than the row's own.

@@ -172,7 +172,7 @@ class ModelPasses(Passes):
         self.model = model.eval()
         super().__init__(vocab, name or type(model).__name__, holes, main_device(model))
         self.reader = self.model
-        self._adapted = Adapted(self.model)
+        self.adapted = Adapted(self.model)
         self._exits: Exits | None = None
         self._decoder_layers: Sequence[str] | None = None
         self.arguments = frozenset(inspect.signature(model.forward).parameters)
@@ -205,7 +205,7 @@ class ModelPasses(Passes):
         Uncached passes and early exits still use the model itself.
         """
         other = copy.copy(self)
-        other.reader, other._adapted = tree, Adapted(tree)
+        other.reader, other.adapted = tree, Adapted(tree)
         other.forget_counts()
         return other
 
@@ -227,7 +227,7 @@ class ModelPasses(Passes):
         if layers:
             inputs["output_hidden_states"] = True
         is_bare = not any(adapters)
-        adapted = self._adapted
+        adapted = self.adapted
         out = self.reader(**inputs) if is_bare else adapted.forward(adapters, shifted, **inputs)
         where = slice(-kept, None) if isinstance(kept, int) else kept
         early = [self.exits.logits(out.hidden_states, layer, where) for layer in layers]

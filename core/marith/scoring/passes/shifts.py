@@ -22,7 +22,8 @@ NOTHING = -0.0
 class _Table:
     """The shifts after one layer, [1 + adapters, width]. Row 0 is for tokens without a shift.
 
-    `used` is a copy in the type and on the device of the layer's hidden states.
+    `used` is a copy in the type and on the device of the layer's hidden states. It stays where it
+    is, because captured passes read it there.
     """
 
     rows: Tensor
@@ -34,46 +35,56 @@ class _Table:
             self.used = self.rows.to(states.device, states.dtype)
         return self.used
 
+    def put(self, row: int, shift: Tensor | None) -> None:
+        """Write the shift of one adapter; None if it has no shift after this layer."""
+        self.rows[row] = NOTHING if shift is None else shift
+        if self.used is not self.rows:
+            self.used[row] = self.rows[row]
+
 
 class Shifts:
     """The shifts of the most recently used adapters, and hooks that add them in one tree.
 
     Strengths are part of the tables, so an adapter with other strengths of the same vectors makes
-    no new tree. `index` chooses the row of the tables: it is [rows, 1], [rows, length], or, if all
-    tokens stand in one row, [1, tokens]. It is None in a pass without shifts.
+    no new tree: its shifts are written into a row of each table. `index` chooses the row of the
+    tables: it is [rows, 1], [rows, length], or, if all tokens stand in one row, [1, tokens]. It is
+    None in a pass without shifts.
     """
 
     def __init__(self, most: int) -> None:
         self.index: Tensor | None = None
-        self._most = most
+        # This is the number of adapters that each table has rows for.
+        self._size = most
         self._tables: dict[str, _Table] = {}
         # This maps each adapter to its row of the tables. The most recently used one is last.
         self._met: WeakKeyDictionary[Adapter, int] = WeakKeyDictionary()
 
     def meet(self, adapters: Sequence[Adapter]) -> bool:
-        """Add the new adapters, and drop the least recently used ones.
+        """Add the new adapters, in the rows of the least recently used ones.
 
-        Return True if an adapter has a shift after a layer without a hook: a new tree needs
-        `install`.
+        Return True if there are new tables, for a layer without a hook or for more adapters than
+        before: a new tree needs `install`.
         """
         own = [adapter for adapter in adapters if adapter.shifts]
-        if all(adapter in self._met for adapter in own):
-            for adapter in own:
-                self._met[adapter] = self._met.pop(adapter)
-            return False
-        others = [adapter for adapter in self._met if adapter not in own]
-        room = max(0, self._most - len(own))
-        kept = [*others[max(0, len(others) - room) :], *own]
-        self._met = WeakKeyDictionary({adapter: row for row, adapter in enumerate(kept, 1)})
+        new = [adapter for adapter in own if adapter not in self._met]
         hooked = {*self._tables}
-        for layer in dict.fromkeys([*self._tables, *(n for one in kept for n in one.shifts)]):
-            shifts = [one.shifts.get(layer) for one in kept]
-            width = next((len(one) for one in shifts if one is not None), 0)
-            nothing = torch.full((width,), NOTHING)
-            rows = torch.stack([nothing, *(nothing if one is None else one for one in shifts)])
-            table = self._tables.setdefault(layer, _Table(rows, rows))
-            table.rows = table.used = rows
-        return {*self._tables} != hooked
+        if grown := len(own) > self._size:
+            self._size, new = len(own), own
+            self._met.clear()
+            self._tables.clear()
+        for adapter in own:
+            if adapter in self._met:
+                self._met[adapter] = self._met.pop(adapter)
+        for adapter in new:
+            row = self._free_row(own)
+            self._met[adapter] = row
+            for layer, shift in adapter.shifts.items():
+                if layer not in self._tables:
+                    rows = torch.full((1 + self._size, len(shift)), NOTHING)
+                    self._tables[layer] = _Table(rows, rows)
+            for layer, table in self._tables.items():
+                table.put(row, adapter.shifts.get(layer))
+        return grown or {*self._tables} != hooked
 
     def install(self, tree: Any) -> None:
         """Let the layers of a tree of modules add the shifts to their hidden states."""
@@ -85,6 +96,14 @@ class Shifts:
     def rows_of(self, adapters: Sequence[Adapter | None]) -> list[int]:
         """Return the row of the tables for each adapter; 0 for one without shifts."""
         return [self._met[one] if one is not None and one.shifts else 0 for one in adapters]
+
+    def _free_row(self, own: Sequence[Adapter]) -> int:
+        """Return a row that no adapter has, or that of the least recently used one not in `own`."""
+        used = {*self._met.values()}
+        free = [row for row in range(1, 1 + self._size) if row not in used]
+        if not free:
+            free = [self._met.pop(next(adapter for adapter in self._met if adapter not in own))]
+        return free[0]
 
     def _adding(self, name: str, table: _Table) -> Callable[..., Any]:
         """Return a hook that replaces a layer's hidden states by the shifted ones."""

@@ -122,7 +122,7 @@ def test_adapters_share_the_weights_of_the_model() -> None:
     adapted = Adapted(model)
     adapted.forward(adapters, input_ids=IDS)
     own = {id(parameter) for parameter in model.parameters()}
-    assert {id(parameter) for parameter in adapted._tree.parameters()} == own
+    assert {id(parameter) for parameter in adapted.tree.parameters()} == own
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 7)), min_size=2, max_size=6))
@@ -214,7 +214,7 @@ def test_rows_that_are_folded_together_are_refused_and_not_mixed_up(tmp_path: Pa
     model, adapters, _ = family()
     adapted = Adapted(model)
     adapted.forward([adapters[1], None], input_ids=IDS[:2])
-    layer: Any = adapted._tree.model.layers[0].self_attn.q_proj
+    layer: Any = adapted.tree.model.layers[0].self_attn.q_proj
     for folded in (torch.zeros(14, 32), torch.zeros(1, 14, 32)):
         says = r"the input \[.*14, 32\] of layer .*q_proj' has no row for each text; merge each"
         with pytest.raises(ModelError, match=says):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.architectures import build
 from support.architectures.adapters import adapt, adaptable
+from support.hooked_model import adapter_of, by_hooks, hooked, vector
 from support.runner_questions import ask, span_of
-from torch import Tensor, nn
+from torch import Tensor
 
 from marith.errors import ModelError
 from marith.scoring.choose_runner import start_runner
@@ -25,7 +24,6 @@ from marith.scoring.passes.lora import MOST, Adapted
 from marith.scoring.passes.passes import ModelPasses
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.passes.shifts import NOTHING
-from marith.scoring.weights.control_vectors import ControlVector, steered
 from marith.scoring.weights.lora_files import Adapter, read
 from marith.testing import tiny_model
 
@@ -39,57 +37,6 @@ LAYERS = {
     "rwkv": "rwkv.blocks", "qwen3_moe": "model.layers", "bloom": "transformer.h",
 }  # fmt: skip
 TAKEN = ("llama", "qwen2", "gemma3_text", "gpt_neox", "mixtral", "qwen3_next", "falcon_h1", "mamba")
-
-
-def vector(model: Any, seed: int, size: float = 0.5, layers: Sequence[int] = ()) -> ControlVector:
-    """Return a random vector of all layers, or of some."""
-    text, draw = model.config.get_text_config(), torch.Generator().manual_seed(seed)
-    rows = torch.randn(text.num_hidden_layers, text.hidden_size, generator=draw) * size
-    chosen = layers or range(text.num_hidden_layers)
-    return ControlVector(f"v{seed}", f"{seed} {chosen}", "", {i: rows[i] for i in chosen})
-
-
-def adapter_of(
-    model: Any, *parts: tuple[ControlVector, float], lora: Adapter | None = None, where: Any = "all"
-) -> Adapter:
-    return steered(lora, parts, where, decoder_layers(model))
-
-
-@contextmanager
-def hooked(
-    model: Any, layers: nn.ModuleList, shifts: dict[int, Tensor], start: int
-) -> Iterator[None]:
-    """Add the shifts after the layers of a plain model, at the positions from `start` on."""
-
-    def hook(number: int) -> Any:
-        def add(_module: Any, _inputs: Any, output: Any) -> Any:
-            states = output[0] if isinstance(output, tuple) else output
-            states = states.clone()
-            states[:, start:] += shifts[number]
-            return (states, *output[1:]) if isinstance(output, tuple) else states
-
-        return add
-
-    handles = [layers[number].register_forward_hook(hook(number)) for number in shifts]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-@torch.inference_mode()
-def by_hooks(
-    model: Any, layers: str, text: Sequence[int], adapter: Adapter | None, start: int = 0
-) -> Tensor:
-    """Return log-probabilities [length, vocab] of transformers alone, with hooks."""
-    shifts = {
-        int(name.rpartition(".")[2]): one
-        for name, one in (adapter.shifts if adapter else {}).items()
-    }
-    with hooked(model, model.get_submodule(layers), shifts, start):
-        logits = model(torch.tensor([list(text)]), use_cache=False).logits[0].float()
-    return torch.log_softmax(logits, -1)
 
 
 def text(length: int, seed: int = 0) -> list[int]:
@@ -231,20 +178,22 @@ def test_other_strengths_make_no_new_tree() -> None:
     first = adapter_of(model, (push, 1.0))
     with torch.inference_mode():
         adapted.forward([first], input_ids=ids)
-        tree, kept = adapted._tree, [first]
+        tree, kept = adapted.tree, [first]
         for i in range(2 * MOST):
             kept.append(adapter_of(model, (push, i / MOST - 1)))
             got = torch.log_softmax(adapted.forward([kept[-1]], input_ids=ids).logits[0], -1)
             want = by_hooks(model, "model.layers", ids[0].tolist(), kept[-1])
             assert float((got - want).abs().max()) < CLOSE
-        assert adapted._tree is tree
+        assert adapted.tree is tree
         assert all(len(table.rows) == 1 + MOST for table in adapted._shifts._tables.values())
         # The first one was dropped, and more than `MOST` in one pass are kept together.
         everyone = adapted.forward(kept, input_ids=ids.expand(len(kept), -1)).logits
+        larger = adapted.tree
         for row, adapter in zip(everyone, kept, strict=True):
             want = by_hooks(model, "model.layers", ids[0].tolist(), adapter)
             assert float((torch.log_softmax(row, -1) - want).abs().max()) < CLOSE
-        assert adapted._tree is tree
+        adapted.forward([*kept[:-1], first], input_ids=ids.expand(len(kept), -1))
+        assert adapted.tree is larger
 
 
 def test_the_model_itself_is_never_touched() -> None:
@@ -273,7 +222,7 @@ def test_states_without_a_row_for_each_text_are_refused_and_not_mixed_up() -> No
     model, adapters = tiny()
     adapted, ids = Adapted(model), torch.tensor([text(7), text(7)])
     adapted.forward([adapters[1], None], input_ids=ids)
-    layer: Any = adapted._tree.model.layers[0]
+    layer: Any = adapted.tree.model.layers[0]
     [hook] = layer._forward_hooks.values()
     for folded in (torch.zeros(14, 32), torch.zeros(1, 14, 32), None):
         with pytest.raises(

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from marith.scoring.passes.layer_masks import LayerMasks
+from marith.scoring.passes.lora import Adapted
 from marith.scoring.passes.passes import cache_argument
 from marith.scoring.passes.rectangle.rectangle_cache import KVCache, power_of_two
+from marith.scoring.weights.lora_files import Adapter
 
 # At most this number of graphs is kept, because the driver holds some megabytes for each.
 MOST = 32
@@ -25,20 +27,28 @@ MOST = 32
 LEAST = 128
 # A copy of some rows of the cache costs as much as reading this number of times as many rows.
 COPY = 4
+# The last of the inputs of a step says which rows of the logits are asked for.
+ASKED = 5
 
 
 class _Step:
     """A step of one shape.
 
-    `inputs` [5, size] are the tokens, places, slots and rows of the pass, and then the rows of the
-    logits that are asked for. `view` are the rows of the cache that it reads, and `seen` is the
-    number of slots that it reads of each row.
+    `inputs` [6, size] are the tokens, places, slots and rows of the pass, the rows of the tables of
+    vectors, which only a `shifted` step reads, and the rows of the logits that are asked for.
+    `view` are the rows of the cache that it reads, and `seen` is the number of slots that it reads
+    of each row.
     """
 
     def __init__(
-        self, device: torch.device, padding: NDArray[np.int64], near: bool, seen: int
+        self,
+        device: torch.device,
+        padding: NDArray[np.int64],
+        near: bool,
+        seen: int,
+        shifted: bool,
     ) -> None:
-        self.seen = seen
+        self.seen, self.shifted = seen, shifted
         self.graph: Any = None
         self.logits: Tensor | None = None
         self._padding = padding
@@ -57,8 +67,8 @@ class _Step:
             # has read the results of the last step.
             self._copied.synchronize()
         self._numbers[:] = self._padding
-        self._numbers[:4, at] = asked
-        self._numbers[4, : len(at)] = at
+        self._numbers[: len(asked), at] = asked
+        self._numbers[ASKED, : len(at)] = at
         self.inputs.copy_(self._host, non_blocking=True)
         if self._copied is not None:
             self._copied.record(torch.cuda.current_stream(self.inputs.device))
@@ -77,55 +87,71 @@ class Captured:
     passes run eagerly.
     """
 
-    def __init__(self, model: Any, cache: KVCache, masks: LayerMasks) -> None:
-        self.model = model
+    def __init__(self, adapted: Adapted, cache: KVCache, masks: LayerMasks) -> None:
+        self.adapted = adapted
+        self.model = model = adapted.model
         self._argument = cache_argument(model)
         self.cache = cache
         self.masks = masks
         self._stream = torch.cuda.Stream(model.device) if model.device.type == "cuda" else None
         self._pool: Any = None
         self._version = -1
-        self._steps: OrderedDict[tuple[int, int, bool], _Step] = OrderedDict()
+        # The tree of modules with which shifted steps were captured.
+        self._tree: Any = None
+        self._steps: OrderedDict[tuple[int, int, bool, bool], _Step] = OrderedDict()
 
-    def step(self, rows: Sequence[int], tokens: Sequence[int], places: Sequence[int]) -> Tensor:
+    def step(
+        self,
+        rows: Sequence[int],
+        tokens: Sequence[int],
+        places: Sequence[int],
+        adapters: Sequence[Adapter | None] = (),
+    ) -> Tensor:
         """Return the logits [rows, 1, vocab] after one token for each row, at its place.
 
-        `rows` are in ascending order. The logits are valid until the next step. Raises RuntimeError
-        if the model cannot be captured.
+        `rows` are in ascending order. `adapters`, if there are any, have vectors and no LoRA. The
+        logits are valid until the next step. Raises RuntimeError if the model cannot be captured.
         """
         # Sizes that are powers of two need few graphs.
         least, span = power_of_two(len(rows)), power_of_two(rows[-1] + 1)
         near = span <= COPY * least
         size = min(span if near else least, self.cache.rows)
         seen = min(max(LEAST, power_of_two(max(places) + 1)), self.cache.capacity)
-        step = self._prepared(size, seen, near)
+        vectors = self.adapted.places(adapters) if adapters else None
+        step = self._prepared(size, seen, near, vectors is not None)
         at = rows if near else range(len(rows))
-        step.fill(at, tokens, places, places, rows)
+        step.fill(at, tokens, places, places, rows, *([] if vectors is None else [vectors]))
         logits = self._run(step)
         if at[-1] - at[0] == len(at) - 1:
             return logits[at[0] : at[-1] + 1]
         # An index that is on the device already is not copied to it.
-        return logits[step.inputs[4, : len(at)]]
+        return logits[step.inputs[ASKED, : len(at)]]
 
-    def _prepared(self, size: int, seen: int, near: bool) -> _Step:
+    def _prepared(self, size: int, seen: int, near: bool, shifted: bool) -> _Step:
         """Return the step of this shape, which is now the one used last."""
         if self._version != self.cache.version:
             self._steps.clear()
             self._version = self.cache.version
             # A memory pool is freed with its last graph, so the next graph needs a new pool.
             self._pool = None
-        key = size, seen, near
-        step = self._steps.pop(key, None) or self._new(size, seen, near)
+        if shifted and self._tree is not self.adapted.tree:
+            self._tree = self.adapted.tree
+            for stale in [key for key, step in self._steps.items() if step.shifted]:
+                del self._steps[stale]
+            if not self._steps:
+                self._pool = None
+        key = size, seen, near, shifted
+        step = self._steps.pop(key, None) or self._new(*key)
         self._steps[key] = step
         if len(self._steps) > MOST:
             self._steps.popitem(last=False)
         return step
 
-    def _new(self, size: int, seen: int, near: bool) -> _Step:
-        padding = np.zeros((5, size), dtype=np.int64)
+    def _new(self, size: int, seen: int, near: bool, shifted: bool) -> _Step:
+        padding = np.zeros((ASKED + 1, size), dtype=np.int64)
         padding[2] = self.cache.padding_slot
         padding[3] = np.arange(size) if near else 0
-        return _Step(self.model.device, padding, near, seen)
+        return _Step(self.model.device, padding, near, seen, shifted)
 
     def _run(self, step: _Step) -> Tensor:
         """Return the logits [size, 1, vocab], from the graph of a step."""
@@ -159,7 +185,8 @@ class Captured:
         """Return the logits [size, 1, vocab]. Nothing is copied between host and device."""
         tokens, places, slots, rows = step.inputs[:4, :, None]
         self.cache.point(rows, slots, step.seen, step.view)
-        logits: Tensor = self.model(
+        model = self.adapted.shifting(step.inputs[4, :, None]) if step.shifted else self.model
+        logits: Tensor = model(
             input_ids=tokens,
             attention_mask=self.masks.of(places, step.seen),
             position_ids=places,

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.hooked_model import adapter_of, vector
 from support.runner_questions import CLOSE, CONTEXT, VOCAB, ask, span_of, text, uncached
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -17,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 from marith.scoring.choose_runner import start_runner
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.layer_masks import LayerMasks
+from marith.scoring.passes.lora import Adapted
 from marith.scoring.passes.rectangle import cuda_graphs as capture_module
 from marith.scoring.passes.rectangle.cuda_graphs import Captured
 from marith.scoring.passes.rectangle.rectangle_cache import KVCache
@@ -120,7 +122,7 @@ def test_padding_leaves_the_keys_of_lanes_beside_and_between_as_they_are(waiting
             want = uncached(model, question.tokens)
             torch.testing.assert_close(answer.logprobs, want, atol=CLOSE, rtol=0)
     assert runner.captured is not None
-    assert {(size, near) for size, _, near in runner.captured._steps} == {(4, True)}
+    assert {(size, near) for size, _, near, _ in runner.captured._steps} == {(4, True)}
     assert torch.equal(keys, before)
     [answer] = ask(runner, [span_of(waiting, [waiting, *text(21)])])
     assert answer.cached == 21
@@ -142,7 +144,7 @@ def test_steps_go_on_while_rows_and_room_grow(family: str) -> None:
 def test_what_was_recorded_is_dropped_when_the_cache_moves() -> None:
     kept = KVCache(2)
     kept.resize(16, 64)
-    captured = Captured(cached_model("llama"), kept, LayerMasks({"": None}))
+    captured = Captured(Adapted(cached_model("llama")), kept, LayerMasks({"": None}))
     with torch.inference_mode():
         for rows in ([0, 1], [0, 1, 2], [14, 15]):
             captured.step(rows, rows, [0] * len(rows))
@@ -182,7 +184,7 @@ def test_nothing_passes_between_host_and_device_within_a_step(
     model.set_attn_implementation(attention)
     kept = KVCache(2)
     kept.resize(32, 64)
-    captured = Captured(model, kept, LayerMasks.of_model(model))
+    captured = Captured(Adapted(model), kept, LayerMasks.of_model(model))
     with torch.inference_mode():
         captured.step(rows, [1, 2, 3], [4, 0, 60])
         [step] = captured._steps.values()
@@ -192,6 +194,21 @@ def test_nothing_passes_between_host_and_device_within_a_step(
         with Watch() as watch:  # an ordinary pass tells the device its rows
             kept.aim(rows, step.inputs[:3, :1], 61)
         assert watch.devices == {"cpu", "meta"}
+
+
+def test_nothing_passes_between_host_and_device_within_a_step_with_vectors() -> None:
+    model: Any = tiny_model()
+    adapters = [adapter_of(model, (vector(model, 1), strength)) for strength in (1.0, -0.5)]
+    model = model.to("meta")
+    kept = KVCache(2)
+    kept.resize(32, 64)
+    captured = Captured(Adapted(model), kept, LayerMasks.of_model(model))
+    with torch.inference_mode():
+        captured.step([2, 4, 5], [1, 2, 3], [4, 0, 60], [adapters[0], None, adapters[1]])
+        [step] = captured._steps.values()
+        with Watch() as watch:
+            captured._pass(step)
+    assert watch.devices == {"meta"}
 
 
 def refuse_padding(model: Any, args: Any, given: dict[str, Any]) -> None:
