@@ -87,7 +87,7 @@ def free_engine(
     """Return an engine over the free model, whose steps run at fixed shapes."""
     with fixed_shapes(), engine_of(vocab, requests, terms) as engine:
         usual = captured_of(engine)
-        free = FreeGraphs(usual.model, usual.cache, usual.masks, on_device=on_device)
+        free = FreeGraphs(usual.adapted, usual.cache, usual.masks, on_device=on_device)
         runner_of(engine).captured = free
         yield engine
 

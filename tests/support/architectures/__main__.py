@@ -40,7 +40,8 @@ def tried(name: str) -> Row:
     said = last.said.partition("slower: ")[2]
     notes = [note for note in (said, remark, REMARKS.get(name, "")) if note]
     worst = largest(verdict.worst for verdict in verdicts)
-    return Row(name, " or ".join(kinds), worst, last.lora, last.early_exit, "; ".join(notes))
+    offered = last.lora, last.vectors, last.early_exit
+    return Row(name, " or ".join(kinds), worst, *offered, "; ".join(notes))
 
 
 def right(row: Row) -> bool:

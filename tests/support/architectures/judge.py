@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 from support.architectures.models import endless, is_read_as_long, uncached, words
-from support.architectures.talks import adapted, largest, left_early, talk
+from support.architectures.talks import adapted, largest, left_early, steered, talk
 from support.held_passes import scorer_of
 
 import marith
@@ -30,6 +30,7 @@ class Verdict(NamedTuple):
     worst: float  # nats
     said: str  # why it has no cache
     lora: bool = False
+    vectors: bool = False
     early_exit: bool = False
 
     @property
@@ -70,19 +71,23 @@ def judge(model: Any, folder: str = "", long: int = 90, runs: int = 4, **options
 
 
 def judge_whole(model: Any, folder: str = "") -> Verdict:
-    """Compare all that `judge` compares, direct calls of the runner, LoRA, and early exits."""
+    """Compare all that `judge` compares, direct calls, LoRA, vectors and early exits."""
     engine, said = load(model, folder)
     longest = BEYOND + max([60, *(w for w in windows(model.config, 512))])
     with engine, torch.inference_mode(False):
         worst = [_asked(engine, model, longest, len(SPECULATION))]
         runner = scorer_of(engine).runner
         worst.append(talk(runner, model, longest))
-        offered = dict.fromkeys(("lora", "early_exit"), True)
+        offered = dict.fromkeys(("lora", "vectors", "early_exit"), True)
         with tempfile.TemporaryDirectory() as place:
             try:
                 worst.append(adapted(runner, model, Path(place), longest))
             except ModelError:
                 offered["lora"] = False
+        try:
+            worst.append(steered(runner, model, longest))
+        except ModelError:
+            offered["vectors"] = False
         try:
             worst.append(left_early(runner, longest))
         except ModelError:

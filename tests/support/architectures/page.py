@@ -57,11 +57,12 @@ way.
 A *difference* is the largest difference in nats between a log-probability of marith and of
 transformers without a cache, in float32. The bound is {close:g}. The tests compare four concurrent
 requests for a formula of two terms (without drafts, with drafts, with a plan), the next token's
-distribution, scores, prompts of unequal length, 1 to 5 refused drafts, a second turn, LoRA next to
-the bare model, and a middle layer. The longest prompt is longer than every window. Models are
-loaded from a directory and from memory.
+distribution, scores, prompts of unequal length, 1 to 5 refused drafts, a second turn, LoRA and a
+control vector next to the bare model, and a middle layer. The longest prompt is longer than every
+window. Models are loaded from a directory and from memory.
 
 {lora}
+{vectors}
 [`prompted(exit_layer=…)`](formula_language.md), an early exit, works with all models but those that
 an asterisk marks.
 
@@ -79,13 +80,15 @@ class Row(NamedTuple):
     kind: str
     worst: float | None = None
     lora: bool | None = None
+    vectors: bool | None = None
     early_exit: bool | None = None
     note: str = ""
 
     def __str__(self) -> str:
-        marks = [word for word, has in (("LoRA", self.lora), ("exits", self.early_exit)) if has]
+        offered = ("LoRA", self.lora), ("vectors", self.vectors), ("exits", self.early_exit)
+        marks = [word for word, has in offered if has]
         size = "" if self.worst is None else f"{self.worst:.1e}"
-        return f"{self.kind:9} {size:8} {' '.join(marks):11} {self.note}".rstrip()
+        return f"{self.kind:9} {size:8} {' '.join(marks):18} {self.note}".rstrip()
 
     @property
     def reason(self) -> str:
@@ -102,7 +105,8 @@ def page(rows: Sequence[Row]) -> str:
         counts=summary(rows),
         close=CLOSE,
         kinds="\n".join(kinds),
-        lora=_lora(rows),
+        lora=_works(rows, "adapter", "a LoRA, works"),
+        vectors=_works(rows, "vectors", "control vectors, work"),
         notes=_notes(rows),
         transformers=transformers.__version__,
         torch=torch.__version__,
@@ -151,10 +155,13 @@ def _numbers(rows: Sequence[Row], kind: str) -> list[str]:
     return [str(count[False]), str(count[True])]
 
 
-def _lora(rows: Sequence[Row]) -> str:
-    without = [row.name for row in rows if row.lora is False]
+def _works(rows: Sequence[Row], argument: str, what: str) -> str:
+    """Return a sentence that says which models take an argument of `prompted`."""
+    taken = {row.name: row.lora if argument == "adapter" else row.vectors for row in rows}
+    without = [name for name, takes in taken.items() if takes is False]
     wrong = f"all but {', '.join(without)}" if without else "all of them"
-    return f"[`prompted(adapter=…)`](formula_language.md), a LoRA, works with {wrong}."
+    sentence = f"[`prompted({argument}=…)`](formula_language.md), {what} with {wrong}."
+    return textwrap.fill(sentence, 100, break_on_hyphens=False)
 
 
 def _notes(rows: Sequence[Row]) -> str:

@@ -1,21 +1,25 @@
-"""Call a runner directly: ragged texts, refused drafts, second turns, LoRA, early exits."""
+"""Call a runner directly: ragged texts, drafts, second turns, LoRA, vectors, early exits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from support.architectures.adapters import adapt, adaptable
 from support.architectures.models import uncached
+from support.hooked_model import adapter_of, by_hooks, vector
 from support.runner_questions import ask, span_of
+from torch import Tensor
 
 from marith.errors import ModelError
+from marith.scoring.passes.decoder_layers import decoder_layers
 from marith.scoring.passes.passes import Runner
 from marith.scoring.passes.probe import distance
 from marith.scoring.passes.questions import Span
 from marith.scoring.weights import lora_files
+from marith.scoring.weights.lora_files import Adapter
 from marith.tensor_rows import gather
 
 MOST_REJECTED = 5
@@ -72,16 +76,45 @@ def adapted(runner: Runner, model: Any, folder: Path, longest: int) -> float:
         raise ModelError("no linear layer reads texts side by side")
     merged = adapt(model, layers, folder / "adapter")
     adapter = lora_files.read(str(folder / "adapter"), runner.passes.model)
+    return _beside(runner, model, adapter, longest, lambda text: uncached(merged, text))
+
+
+def steered(runner: Runner, model: Any, longest: int) -> float:
+    """Return the largest difference of a text with a vector next to a text of the bare model.
+
+    Raises ModelError if the model takes no vectors.
+    """
+    [layers] = {name.rpartition(".")[0] for name in decoder_layers(model)}
+    adapter = adapter_of(runner.passes.model, (vector(model, 1, size=0.1), 1.0))
+    vocab = runner.passes.vocab
+
+    def wanted(text: Sequence[int]) -> Tensor:
+        return by_hooks(model, layers, text, adapter)[:, :vocab]
+
+    return _beside(runner, model, adapter, longest, wanted)
+
+
+def _beside(
+    runner: Runner,
+    model: Any,
+    adapter: Adapter,
+    longest: int,
+    wanted: Callable[[Sequence[int]], Tensor],
+) -> float:
+    """Return the largest difference of a text with an adapter next to a text of the bare model.
+
+    `wanted` returns the log-probabilities of a text with the adapter.
+    """
     given, worst = texts(longest, runner.passes.vocab), []
     for tail in ([], [5], [5, 6, 7, 8], [5, 9]):
         count = max(1, len(tail) - 1)
         bare = span_of("bare", given["middle"], count, None, (), tail)
-        asked = span_of("adapted", given["long"], count, adapter, (), tail)
-        answers = ask(runner, [bare, asked])
-        for one, its in zip((bare, asked), (model, merged), strict=True):
-            want = uncached(its, one.tokens)[-count:]
-            answer = answers[0] if one is bare else answers[1]
-            worst.append(distance(answer.logprobs, want))
+        asked = span_of(adapter.name, given["long"], count, adapter, (), tail)
+        plain, changed = ask(runner, [bare, asked])
+        worst.append(distance(plain.logprobs, uncached(model, bare.tokens)[-count:]))
+        worst.append(distance(changed.logprobs, wanted(asked.tokens)[-count:]))
+    for lane in ("bare", adapter.name):
+        runner.release(lane)
     return largest(worst)
 
 

@@ -51,7 +51,8 @@ def decoder_layers(model: Any) -> tuple[str, ...]:
 
 def hidden_states(output: Any) -> Tensor | None:
     """Return the hidden states in the output of a decoder layer, or None for another output."""
-    first = output[0] if isinstance(output, tuple) and output else output
+    # A named tuple is not rebuilt from its elements, so its hidden states are not replaced.
+    first = output[0] if type(output) is tuple and output else output
     return first if isinstance(first, Tensor) else None
 
 

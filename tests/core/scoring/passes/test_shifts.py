@@ -52,9 +52,13 @@ def test_decoder_layers_are_found(name: str) -> None:
     assert decoder_layers(model) == tuple(f"{LAYERS[name]}.{i}" for i in range(count))
 
 
-def test_a_model_whose_states_are_no_row_a_token_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"vectors need decoder layers .* Gemma3nForCausalLM has"):
-        decoder_layers(build("gemma3n_text"))
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("gemma3n_text", "Gemma3nForCausalLM"), ("reformer", "ReformerModelWithLMHead")],
+)
+def test_a_model_whose_layers_return_no_row_a_token_is_refused(name: str, kind: str) -> None:
+    with pytest.raises(ModelError, match=rf"vectors need decoder layers .* {kind} has"):
+        decoder_layers(build(name))
 
 
 @pytest.mark.parametrize("where", ["all", "answer"])
