@@ -33,7 +33,7 @@ from marith.scoring.weights.lora_files import Adapter
 
 # Texts of these two lengths are measured. Their difference gives the bytes of a token.
 _SHORT, _LONG = 2, 66
-# At most this number of contexts with vectors stays, unless texts of more are read at once.
+# At most this number of contexts have vectors.
 STEERED = 4
 
 
@@ -177,21 +177,29 @@ class LlamaCppRunner(Runner):
         if runner is None:
             assert isinstance(adapter, LlamaCppAdapter)
             if adapter.shifts:
-                self._drop_idle_contexts()
+                self._make_room_for_vectors()
             runner = self._reading(GGMLContext(self._model, adapter.held))
         # The most recently used adapter is last.
         self._adapted.pop(adapter, None)
         self._adapted[adapter] = runner
         return runner
 
-    def _drop_idle_contexts(self) -> None:
-        """Make room for a context with vectors: drop the least recently used idle ones.
+    def _make_room_for_vectors(self) -> None:
+        """Drop the least recently used idle contexts with vectors beyond `STEERED` - 1.
 
         Each strength of a vector has a context, and a slider would fill the memory with them.
+        Raises ModelError if texts are generated in all of them.
         """
         steered = [adapter for adapter in self._adapted if adapter.shifts]
         idle = [adapter for adapter in steered if not self._adapted[adapter].lanes.busy]
-        for adapter in idle[: max(0, len(steered) - STEERED + 1)]:
+        excess = max(0, len(steered) - STEERED + 1)
+        if len(idle) < excess:
+            raise ModelError(
+                f"{self.passes.name!r} cannot use more than {STEERED} sets of vectors and strengths"
+                " at once in llama.cpp, which needs a context for each; use fewer strengths, or "
+                "load the file with backend=None"
+            )
+        for adapter in idle[:excess]:
             self._adapted.pop(adapter).forget()
 
     def _reading(self, context: GGMLContext) -> CachedRunner:

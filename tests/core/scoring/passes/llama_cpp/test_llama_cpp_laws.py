@@ -163,6 +163,14 @@ def test_vectors_are_those_of_the_torch_model(exact: Engine, tmp_path: Path) -> 
     for step in range(2 * STEERED):
         exact.next_logprobs(chat("Hi"), Prompted(vectors=((name, step / 8),)))
         assert sum(bool(one.shifts) for one in runner._adapted) <= STEERED
+    degrees = {f"t{i}": Prompted(vectors=((name, i / 8),)) for i in range(1, STEERED + 2)}
+    most = list(degrees)[:STEERED]
+    assert exact.generate(chat("Hi"), " + ".join(most), degrees, Sampling(seed=1), Stop(3)).tokens
+    beside = exact.submit(Request(chat("Hi"), "M", {}, Sampling(seed=1), Stop(40)))
+    with pytest.raises(ModelError, match=r"cannot use more than 4 sets of vectors and strengths"):
+        exact.generate(chat("Hi"), " + ".join(degrees), degrees, Sampling(seed=1), Stop(3))
+    assert beside.result(60).text
+    assert sum(bool(one.shifts) for one in runner._adapted) <= STEERED
     with pytest.raises(ModelError, match=r"cannot add the direction of layer 0 in .*backend=None"):
         exact.next_logprobs(chat("Hi"), Prompted(vectors=((zero, 1.0),)))
     with pytest.raises(ModelError, match="cannot add vectors with positions='answer'"):
