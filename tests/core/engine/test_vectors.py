@@ -32,8 +32,13 @@ def directions(model: Any, seed: int) -> dict[int, Tensor]:
 def pushed(model: Any, shifts: dict[int, Tensor], strength: float) -> Any:
     """Return a plain model whose MLPs add the directions as biases: they end decoder layers."""
     other = copy.deepcopy(model)
+    # A copy of fewer layers is made by the configuration, and then all products have biases.
+    other.config.mlp_bias = True
     for layer, direction in shifts.items():
-        other.model.layers[layer].mlp.down_proj.bias = nn.Parameter(strength * direction)
+        mlp = other.model.layers[layer].mlp
+        mlp.down_proj.bias = nn.Parameter(strength * direction)
+        for linear in (mlp.gate_proj, mlp.up_proj):
+            linear.bias = nn.Parameter(torch.zeros(linear.out_features))
     return other.eval()
 
 
@@ -72,12 +77,25 @@ def terms_of(files: Sequence[str]) -> tuple[dict[str, Prompted], dict[str, Promp
     steered = {
         "s": Prompted("d", vectors=((first, 1.0),)),
         "t": Prompted(vectors=((second, -0.5),)),
+        "early": Prompted("d", vectors=((first, 1.0),), exit_layer=1),
     }
-    twins = {"s": Prompted("d", model=f"{first} 1.0"), "t": Prompted(model=f"{second} -0.5")}
+    twins = {
+        "s": Prompted("d", model=f"{first} 1.0"),
+        "t": Prompted(model=f"{second} -0.5"),
+        "early": Prompted("d", model=f"{first} 1.0", exit_layer=1),
+    }
     return plain | steered, plain | twins
 
 
-FORMULAS = ("s", "t", "M + 0.7*(s - M)", "x - 0.6*s + M", "union(s, x)", "(M + s).min_p(0.1)")
+FORMULAS = (
+    "s",
+    "t",
+    "M + 0.7*(s - M)",
+    "x - 0.6*s + M",
+    "union(s, x)",
+    "(M + s).min_p(0.1)",
+    "2*s - early",
+)
 
 
 @pytest.mark.parametrize("formula", FORMULAS)

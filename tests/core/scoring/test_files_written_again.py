@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from support.held_passes import becomes_true, endless_engine, endless_model, loaded_objects
 
 from marith import Engine, ModelError, Request, Sampling, Stop
+from marith.scoring.weights import control_vectors
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
 LAYER = "model.layers.0.mlp.down_proj"
@@ -48,9 +49,16 @@ def write_classifier(path: Path, version: int) -> None:
     tiny_tokenizer().save_pretrained(path)
 
 
+def write_vector(path: Path, version: int) -> None:
+    draw = torch.Generator().manual_seed(version)
+    width = endless_model(64)[0].config.hidden_size
+    control_vectors.write(path, {1: torch.randn(width, generator=draw)}, "llama")
+
+
 KINDS: dict[str, tuple[Write, str]] = {
     "ngram": (write_ngram, "0.3*M + ngram({!r})"),
     "adapter": (write_adapter, "prompted(adapter={!r})"),
+    "vector": (write_vector, "prompted(vectors={{{!r}: 3.0}})"),
     "model": (write_model, "0.3*M + prompted(model={!r})"),
     "classifier": (write_classifier, "M + 30*classifier({!r}, label=1)"),
 }

@@ -144,9 +144,6 @@ class Prompted(Term):
         _take_number(self, "exit_layer")
         if self.exit_layer is not None and not _is_whole_number(self.exit_layer, 0):
             raise FormulaError(f"exit_layer is a whole number from 0, not {shown(self.exit_layer)}")
-        if self.exit_layer is not None and self.vectors:
-            problem = f"a term with vectors has no exit_layer, but exit_layer is {self.exit_layer}"
-            raise FormulaError(f"{problem}; leave one of the two out")
         object.__setattr__(self, "options", _frozen_options(self.options))
         kinds = tuple(type(value).__name__ for _, value in self.options)
         object.__setattr__(self, "_kinds", kinds)

@@ -53,11 +53,6 @@ BAD: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
         {"positions": "answer"},
         "positions='answer' is only for a term with vectors; write vectors={…} too, or leave",
     ),
-    (
-        Prompted,
-        {"vectors": {"a": 1}, "exit_layer": 3},
-        "a term with vectors has no exit_layer, but exit_layer is 3; leave one of the two out",
-    ),
     (Classifier, {"model": 5}, "not 5"),
     (Classifier, {"model": "x", "label": True}, "not True"),
     (Classifier, {"model": "x", "candidates": 0}, "not 0"),
