@@ -5,16 +5,19 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support.applications import Report
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from marith import Engine, Request, Sampling, Stop
+from marith import Engine, Prompted, Request, Sampling, Stop
 from marith.evals.attributes import AttributesConfig, evaluate_attributes
 from marith.evals.statistics import spearman
 from marith.evals.system_prompts import POSITIVE, TOXIC
 from marith.models import attribute
+from marith.training import VectorSettings, train_vector
 from tools.pocket.grammar import chats, conversations, reviews
 
 PROMPTS = 64
@@ -36,7 +39,7 @@ def pocket() -> Iterator[Engine]:
 
 
 def speak(
-    engine: Engine, prompts: Sequence[str], formula: str, terms: Mapping[str, str], stop: Stop
+    engine: Engine, prompts: Sequence[str], formula: str, terms: Mapping[str, Any], stop: Stop
 ) -> list[str]:
     tickets = [
         engine.submit(Request(prompt, formula, terms, Sampling(seed=i), stop))
@@ -108,6 +111,29 @@ def test_sentiment_rises_monotonically_with_the_strength_of_the_positive_prompt(
     ]
     assert means == sorted(means)
     assert len(set(means)) == len(means)
+
+
+def test_a_vector_moves_the_tone_by_its_strength_and_by_a_factor_outside_the_term(
+    pocket: Engine, report: Report, tmp_path: Path
+) -> None:
+    file = tmp_path / "happy.gguf"
+    train_vector(VectorSettings("pocket", "You are very happy.", "You are rude and sad.")).save(
+        file
+    )
+    vectors = {
+        name: Prompted(vectors={str(file): strength})
+        for name, strength in {"sad": -2, "half": 1, "happy": 2}.items()
+    }
+    draw = random.Random(4)
+    prompts = [chats.question(draw) for _ in range(2 * PROMPTS)]
+    lexicon, means = SentimentIntensityAnalyzer(), {}
+    for formula in ("sad", "M", "half", "happy", "M + 2*(half - M)"):
+        texts = speak(pocket, prompts, formula, vectors, Stop(40))
+        means[formula] = statistics.mean(lexicon.polarity_scores(one)["compound"] for one in texts)
+        report(f"{formula:<36} VADER {means[formula]:+.3f}")
+    assert means["sad"] < means["half"] < means["happy"]
+    assert means["happy"] > means["M"] + 0.1
+    assert means["M + 2*(half - M)"] > means["M"] + 0.05
 
 
 def _mean(
