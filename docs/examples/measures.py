@@ -1,6 +1,15 @@
 """Define measures for `marith eval --measure measures:grade`: functions from a text to a number."""
 
 import re
+from threading import Lock
+
+# TextBlob loads its lexicon at the first call, which is not safe in several threads.
+_TAGGING = Lock()
+# TextBlob does not know contractions. A word with 's may be a possessive, which has no verb.
+_CONTRACTIONS = {
+    "’": "'", "an't": "an not", "won't": "will not", "n't": " not", "'m": " am", "'re": " are",
+    "'ll": " will", "'ve": " have", "'d": " would", "'s": "",
+}  # fmt: skip
 
 
 def grade(text: str) -> float | None:
@@ -20,6 +29,37 @@ def profanity(text: str) -> float:
     from profanity_check import predict_prob
 
     return float(predict_prob([text])[0])
+
+
+def formality(text: str) -> float | None:
+    """Return the F-score of a text (Heylighen and Dewaele, 1999; pip install textblob).
+
+    The score is between 0 and 100. Nouns, adjectives, prepositions and articles raise it; pronouns,
+    verbs, adverbs and interjections lower it.
+    """
+    from textblob import en
+
+    for short, long in _CONTRACTIONS.items():
+        text = text.replace(short, long)
+    with _TAGGING:
+        tagged = [(word, tag) for word, tag in en.tag(text) if tag[0].isalpha()]
+    if not tagged:
+        return None
+    points = sum(_formal(word, tag) for word, tag in tagged)
+    return 50 * (1 + points / len(tagged))
+
+
+def _formal(word: str, tag: str) -> int:
+    if tag.startswith(("NN", "JJ", "IN")) or word.lower() in ("a", "an", "the"):
+        return 1
+    return -tag.startswith(("PRP", "WP", "VB", "MD", "RB", "UH"))
+
+
+def repetition(text: str) -> float | None:
+    """Return the share of sequences of four words that the text had before (Welleck, 2020)."""
+    words = text.lower().split()
+    fours = [*zip(words, words[1:], words[2:], words[3:], strict=False)]
+    return 1 - len({*fours}) / len(fours) if fours else None
 
 
 if __name__ == "__main__":

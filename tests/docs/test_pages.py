@@ -71,6 +71,10 @@ class OpenAI:
 # By what a page says: a module that the environment of the tests does not have.
 MODULES = {
     "from openai import": ("openai", SimpleNamespace(OpenAI=OpenAI)),
+    "measures:formality": (
+        "textblob",
+        SimpleNamespace(en=SimpleNamespace(tag=lambda _: [("I", "PRP")])),
+    ),
     "measures:profanity": ("profanity_check", SimpleNamespace(predict_prob=lambda _: [0.5])),
 }
 
