@@ -9,5 +9,6 @@
 - `random_numbers`: random numbers as a pure function of seed, place and use.
 - `row_constraints`: penalties, biases, the least length, and constraints of the application.
 - `sampling`: warps distributions, and draws tokens from them.
+- `value`: the value of a node: score, weight, and the tokens that it allows or lacks.
 - `weighted_sums`: sums of log-probabilities whose factors are numbers.
 """

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache, reduce, singledispatch
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -20,9 +19,13 @@ import torch
 from torch import Tensor
 
 from marith.decoding import cuts, divergences
+from marith.decoding.value import Value as Value
+from marith.decoding.value import both as both
+from marith.decoding.value import one_end, silent_in_all, silent_in_any, silent_on
 from marith.decoding.weighted_sums import weighted_sum
 from marith.errors import FormulaError
 from marith.formula.meaning.shares import shares_of
+from marith.formula.tree.aligned import Aligned
 from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor, Sigmoid, Varying
 from marith.formula.tree.node import Node, parts
 from marith.formula.tree.nodes import Cut, Formula, Scaled, Sum, Tempered
@@ -61,46 +64,6 @@ _Joins: TypeAlias = "dict[str, Callable[[Tensor, Tensor], Tensor]]"
 _RELATIONS: _Joins = {">": torch.gt, ">=": torch.ge, "<": torch.lt, "<=": torch.le}
 _OPERATORS: _Joins = {"+": torch.add, "-": torch.sub, "*": torch.mul, "/": torch.div}
 _EXTREMES: _Joins = {"maximum": torch.maximum, "minimum": torch.minimum}
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A node's score [positions, vocab], finite everywhere; its weight; and the tokens it allows.
-
-    The weight is a number, or [positions, 1 or vocab] if factors depend on the context. `allowed`
-    is a mask next to the score, and not a very negative score, because a difference of two −inf
-    would be NaN. None allows every token.
-    """
-
-    score: Tensor
-    weight: float | Tensor
-    allowed: Tensor | None = None
-
-    def logprobs(self) -> Tensor:
-        """Return log P = log_softmax(score / weight) on the allowed tokens, [positions, vocab]."""
-        scaled = self.score / self.weight
-        if self.allowed is not None:
-            scaled = scaled.masked_fill(~self.allowed, -math.inf)
-        return torch.log_softmax(scaled, dim=-1)
-
-    @classmethod
-    def of(cls, logprobs: Tensor) -> Value:
-        """Return the value of a log-distribution [positions, vocab], with the weight 1.
-
-        Impossible tokens are forbidden. On a CPU, no mask is made if all tokens are possible. On
-        other devices a mask is always made, because the check would wait for the device.
-        """
-        if logprobs.is_cpu and bool(logprobs.amin() > -math.inf):
-            return cls(logprobs, 1.0)
-        allowed = logprobs > -math.inf
-        return cls(logprobs.masked_fill(~allowed, 0.0), 1.0, allowed)
-
-
-def both(left: Tensor | None, right: Tensor | None) -> Tensor | None:
-    """Return the mask of the tokens that both masks allow; None allows every token."""
-    if left is None or right is None:
-        return right if left is None else left
-    return left & right
 
 
 def evaluate(formula: Formula, rows: Mapping[Term, Tensor]) -> Tensor:
@@ -199,8 +162,15 @@ class Evaluation:
 
     def logprobs(self, formula: Formula) -> Tensor:
         """Return the log-distribution of a formula, [positions, vocab]."""
+        return self.spoken(formula)[0]
+
+    def spoken(self, formula: Formula) -> tuple[Tensor, Tensor | None]:
+        """Return the log-distribution of a formula, and the mask where it is silent, or None."""
         shares = shares_of(formula)
-        return self.value(formula).logprobs() if shares is None else weighted_sum(self.rows, shares)
+        if shares is not None:
+            return weighted_sum(self.rows, shares), None
+        value = self.value(formula)
+        return value.logprobs(), value.silent
 
     def factor(self, factor: Factor) -> float | Tensor:
         """Return the value of a factor: a number, or a tensor [positions, 1].
@@ -216,23 +186,29 @@ class Evaluation:
     def difference(self, formula: Formula) -> Tensor:
         """Return the score of a formula, with −∞ for each token that a member forbids.
 
-        If that member is subtracted, the score of the token is ∞.
+        If that member is subtracted, the score of the token is ∞. The score of a token is 0 if a
+        member is silent on it, because there is nothing to compare.
         """
+        score, silent = self._difference(formula)
+        return score if silent is None else score.masked_fill(silent, 0.0)
+
+    def _difference(self, formula: Formula) -> tuple[Tensor, Tensor | None]:
         match formula:
             case Scaled(0.0, _):
-                return torch.zeros(())
+                return torch.zeros(()), None
             case Scaled(factor, of):
-                value, score = self.factor(factor), self.difference(of)
+                value, (score, silent) = self.factor(factor), self._difference(of)
                 if isinstance(value, Tensor):
                     # A score of −∞ times 0 would be NaN.
                     score = torch.where(value == 0, 0.0, score)
-                return value * score
+                return value * score, silent
             case Sum(members):
-                return reduce(torch.add, map(self.difference, members))
+                scores, masks = zip(*map(self._difference, members), strict=True)
+                return reduce(torch.add, scores), reduce(silent_in_any, masks)
         inner = self.value(formula)
         if inner.allowed is None:
-            return inner.score
-        return inner.score.masked_fill(~inner.allowed, -math.inf)
+            return inner.score, inner.silent
+        return inner.score.masked_fill(~inner.allowed, -math.inf), inner.silent
 
 
 @singledispatch
@@ -270,6 +246,13 @@ def _evaluate_term(term: Term, at: Evaluation) -> Value:
 
 
 @node_value.register
+def _evaluate_aligned(aligned: Aligned, at: Evaluation) -> Value:
+    assert isinstance(aligned.of, Term), "only terms are aligned"
+    logprobs = one_end(at.rows[aligned.of], aligned.ends)
+    return Value.of(logprobs, silent_on(aligned.lacking, logprobs))
+
+
+@node_value.register
 def _evaluate_classifier(classifier: Classifier, at: Evaluation) -> Value:
     return Value(at.rows[classifier], 0.0)
 
@@ -284,7 +267,7 @@ def _evaluate_scaled(scaled: Scaled, at: Evaluation) -> Value:
     if allowed is not None and isinstance(factor, Tensor):
         # A node that is multiplied by zero forbids no token.
         allowed = allowed | (factor == 0)
-    return Value(factor * of.score, factor * of.weight, allowed)
+    return Value(factor * of.score, factor * of.weight, allowed, of.silent)
 
 
 @node_value.register
@@ -293,20 +276,30 @@ def _evaluate_sum(total: Sum, at: Evaluation) -> Value:
     members = map(at.value, total.members)
     first = next(members)
     score, weight, allowed = first.score, first.weight, first.allowed
+    # A member without weight, such as a classifier, makes no token possible.
+    masks = [first.silent] if first.weighs else []
     for other in members:
         score, weight = score + other.score, weight + other.weight
         allowed = both(allowed, other.allowed)
-    return Value(score, weight, allowed)
+        masks += [other.silent] if other.weighs else []
+    return Value(score, weight, allowed, silent_in_all(masks))
 
 
 @node_value.register
 def _evaluate_union(union: Union, at: Evaluation) -> Value:
-    return Value.of(reduce(torch.maximum, map(at.logprobs, union.members)))
+    members, masks = zip(*map(at.spoken, union.members), strict=True)
+    return Value.of(reduce(torch.maximum, members), silent_in_all(masks))
 
 
 @node_value.register
 def _evaluate_intersection(intersection: Intersection, at: Evaluation) -> Value:
-    return Value.of(reduce(torch.minimum, map(at.logprobs, intersection.members)))
+    members, masks = zip(*map(at.spoken, intersection.members), strict=True)
+    # A member that is silent on a token does not make the token less likely.
+    louder = (
+        logprobs if mask is None else logprobs.masked_fill(mask, math.inf)
+        for logprobs, mask in zip(members, masks, strict=True)
+    )
+    return Value.of(reduce(torch.minimum, louder), silent_in_all(masks))
 
 
 @node_value.register
@@ -318,14 +311,17 @@ def _evaluate_supersede(supersede: Supersede, at: Evaluation) -> Value:
 def _evaluate_unscaled(unscaled: Unscaled, at: Evaluation) -> Value:
     of = at.value(unscaled.of)
     # With the weight 1, the score is not divided by the sum of its factors.
-    return Value(of.score, 1.0, of.allowed)
+    weight = 1.0 if of.silent is None else (~of.silent).to(of.score.dtype)
+    return Value(of.score, weight, of.allowed, of.silent)
 
 
 @node_value.register
 def _evaluate_cut(cut: Cut, at: Evaluation) -> Value:
     of = at.value(cut.of)
     kept = _CUTS[cut.kind](of.logprobs(), cut.threshold)
-    return Value(of.score, of.weight, both(of.allowed, kept))
+    if of.silent is not None:
+        kept = kept | of.silent
+    return Value(of.score, of.weight, both(of.allowed, kept), of.silent)
 
 
 _CUTS: dict[str, Callable[[Tensor, float], Tensor]] = {
@@ -339,7 +335,7 @@ _CUTS: dict[str, Callable[[Tensor, float], Tensor]] = {
 def _evaluate_tempered(tempered: Tempered, at: Evaluation) -> Value:
     of = at.value(tempered.of)
     # Only the score is divided, so a tempered formula keeps its weight in a sum.
-    return Value(of.score / tempered.at, of.weight, of.allowed)
+    return Value(of.score / tempered.at, of.weight, of.allowed, of.silent)
 
 
 @node_value.register
@@ -353,8 +349,14 @@ def _evaluate_relu(relu: Relu, at: Evaluation) -> Value:
 
 @node_value.register
 def _evaluate_where(where: Where, at: Evaluation) -> Value:
-    then, otherwise = at.logprobs(where.then), at.logprobs(where.otherwise)
-    return Value.of(torch.where(holds(where.condition, at), then, otherwise))
+    met = holds(where.condition, at)
+    (then, of_then), (otherwise, of_otherwise) = at.spoken(where.then), at.spoken(where.otherwise)
+    silent = None
+    if of_then is not None or of_otherwise is not None:
+        never = torch.zeros_like(met)
+        first, second = (never if mask is None else mask for mask in (of_then, of_otherwise))
+        silent = torch.where(met, first, second)
+    return Value.of(torch.where(met, then, otherwise), silent)
 
 
 @node_value.register
@@ -364,35 +366,38 @@ def _evaluate_mixture(mixture: Mixture, at: Evaluation) -> Value:
     A token that any member allows keeps a mass above zero.
     """
     weights = [at.factor(weight) for weight in mixture.weights]
-    members = [at.logprobs(member) for member in mixture.members]
+    members, masks = zip(*map(at.spoken, mixture.members), strict=True)
     pairs = zip(weights, members, strict=True)
     masses = reduce(torch.add, (weight * member.double().exp() for weight, member in pairs))
     allowed = torch.stack([member > -math.inf for member in members]).any(dim=0)
     masses = torch.where(allowed, masses.clamp(min=LEAST_MASS), 0.0)
-    return Value.of(torch.log_softmax(masses.log(), dim=-1).to(members[0].dtype))
+    logprobs = torch.log_softmax(masses.log(), dim=-1).to(members[0].dtype)
+    return Value.of(logprobs, silent_in_all(masks))
 
 
 @node_value.register
 def _evaluate_self_debias(debiased: SelfDebias, at: Evaluation) -> Value:
     """Return log P + max(log ε, −λ·max(0, P_b − P)), normalised."""
-    logprobs = at.logprobs(debiased.of)
+    logprobs, silent = at.spoken(debiased.of)
     biased = reduce(torch.maximum, map(at.logprobs, debiased.biased))
     penalty = -debiased.decay * (biased.exp() - logprobs.exp()).clamp(min=0.0)
     if debiased.floor > 0.0:
         penalty = penalty.clamp(min=math.log(debiased.floor))
-    return Value.of(torch.log_softmax(logprobs + penalty, dim=-1))
+    return Value.of(torch.log_softmax(logprobs + penalty, dim=-1), silent)
 
 
 @node_value.register
 def _evaluate_posterior(posterior: Posterior, at: Evaluation) -> Value:
     """Return log P(first | text). Each log-likelihood is divided by the text's length."""
     length = at.rows[POSITION] + 1
-    scores = [
-        (at.rows[likelihood_of(member)] + at.logprobs(member)) / length
-        for member in posterior.members
-    ]
+    members, masks = zip(*map(at.spoken, posterior.members), strict=True)
+    pairs = zip(posterior.members, members, strict=True)
+    scores = [(at.rows[likelihood_of(m)] + logprobs) / length for m, logprobs in pairs]
     allowed = scores[0] > -math.inf
     score = scores[0] - torch.logsumexp(torch.stack(scores), dim=0)
+    if (silent := reduce(silent_in_any, masks)) is not None:
+        # A text with a token that a member lacks says nothing about the members.
+        score, allowed = score.masked_fill(silent, 0.0), allowed | silent
     return Value(score.masked_fill(~allowed, 0.0), 0.0, allowed)
 
 

@@ -1,5 +1,6 @@
 """The meaning of a formula, found without computing it: names, weights and errors.
 
+- `aligning`: changes a formula whose terms lack tokens of the base model.
 - `amplification`: finds how much a formula enlarges rounding errors of its terms.
 - `binding`: replaces names with terms.
 - `formula_queries`: tells an application which terms a formula has, and how it reads raw text.

@@ -1,5 +1,6 @@
 """Formulas as trees: nodes, terms, factors, and their printed text.
 
+- `aligned`: defines a term over another vocabulary, which lacks some tokens.
 - `factors`: defines factors, which multiply formulas: numbers, or functions of the context.
 - `node`: defines the base class of all parts of a formula: size, hash, and structural equality.
 - `nodes`: defines the tree of a formula, and the Python operators that build it.

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import singledispatch
 from typing import TypeAlias
 
+from marith.formula.tree.aligned import Aligned
 from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor
 from marith.formula.tree.node import Node, printed, printed_length
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
@@ -168,6 +169,11 @@ def _print_tempered(tempered: Tempered) -> list[Piece]:
 @pieces.register
 def _print_name(name: Name) -> list[Piece]:
     return [name.name]
+
+
+@pieces.register
+def _print_aligned(aligned: Aligned) -> list[Piece]:
+    return [(aligned.of, ATOM)]
 
 
 @pieces.register

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from marith.errors import FormulaError, shown
+from marith.formula.tree.aligned import Aligned
 from marith.formula.tree.factors import LARGEST_FACTOR, Varying, is_number, plain
 from marith.formula.tree.nodes import Formula, Name, as_members
 from marith.formula.tree.terms import Classifier, Judgement, Likelihood, Position, Term
@@ -161,5 +162,7 @@ def judgement_of(judge: Formula) -> Judgement:
 
 def likelihood_of(member: Formula) -> Likelihood:
     """Return the observation of the likelihood of the text so far under a prompted model."""
+    if isinstance(member, Aligned):
+        member = member.of
     assert isinstance(member, Term), "check() refuses a balance of anything else"
     return Likelihood(member)
