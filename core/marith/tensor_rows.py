@@ -48,6 +48,13 @@ def gather(rows: Sequence[Row]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
+def mask_of(tokens: Sequence[int], width: int, device: torch.device) -> Tensor:
+    """Return a mask [width] that is True for some tokens."""
+    mask = torch.zeros(width, dtype=torch.bool)
+    mask[[*tokens]] = True
+    return mask.to(device)
+
+
 def has_nan(logprobs: Tensor) -> bool:
     """Return True if a row of normalised log-probabilities [rows, vocab] is NaN.
 

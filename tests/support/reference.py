@@ -19,10 +19,12 @@ from marith.decoding.random_numbers import DRAW, uniform
 from marith.decoding.row_constraints import penalised
 from marith.decoding.sampling import drawn, warp
 from marith.errors import RequestError
+from marith.formula.meaning.aligning import aligned
 from marith.formula.meaning.binding import bind, resolve
 from marith.formula.meaning.leaves import leaves
 from marith.formula.meaning.removal import without_classifiers, without_cuts
 from marith.formula.text.trust import parse
+from marith.formula.tree.nodes import Formula
 from marith.formula.tree.terms import Judgement, Likelihood, Position
 from marith.request.prompt import Prompt, to_prompt
 from marith.scoring.prompting.templates import to_plain_text, to_tokens
@@ -48,7 +50,7 @@ class Reference:
 
         If the formula's cuts leave no token that is `allowed`, it is composed without them.
         """
-        formula = bind(parse(request.formula), resolve(request.terms))
+        formula = self.aligned(bind(parse(request.formula), resolve(request.terms)))
         asked = self._asked(request)
         spoken: dict[Any, Tensor] = {}
         for term in leaves(formula):
@@ -59,7 +61,11 @@ class Reference:
             elif isinstance(term, Likelihood):
                 assert isinstance(term.of, Prompted)
                 rows = self._spoken(term.of, asked, tokens)[-len(tokens) - 1 : -1]
-                told = [float(row[token]) for row, token in zip(rows, tokens, strict=True)]
+                lacked = () if self.agrees(term.of.model) else self.lacking(term.of.model)
+                told = [
+                    0.0 if token in lacked else float(row[token])
+                    for row, token in zip(rows, tokens, strict=True)
+                ]
                 spoken[term] = torch.tensor([[math.fsum(told)]])
             elif isinstance(term, Judgement):
                 reading = to_plain_text(asked.messages) if term.read_prompt else ""
@@ -155,12 +161,59 @@ class Reference:
 
     def _spoken(self, term: Prompted, asked: Prompt, tokens: list[int]) -> Tensor:
         """Return log-probabilities [tokens, vocab] after each token of the prompt and the text."""
-        text = to_tokens(term, asked, self.vocabulary) + tokens
-        model = self.models[term.model][0]
+        model, own = self.models[term.model]
+        text = to_tokens(term, asked, own) + self.as_read(term.model, tokens)
         if term.exit_layer is not None:
             model = truncated(model, term.exit_layer)
         logits = model(torch.tensor([text])).logits[0]
-        return torch.log_softmax(logits[:, : self.vocabulary.size].float(), -1)
+        return self.over_base(torch.log_softmax(logits[:, : own.size].float(), -1), term.model)
+
+    def aligned(self, formula: Formula) -> Formula:
+        """Return a bound formula, changed if a term has another vocabulary than the base model."""
+        models = {term: term.model for term in leaves(formula) if isinstance(term, Prompted)}
+        lacking = {
+            term: self.lacking(model) for term, model in models.items() if not self.agrees(model)
+        }
+        ends = tuple(sorted(self.vocabulary.eos_ids))
+        return aligned(formula, lacking, ends) if lacking else formula
+
+    def as_read(self, model: str | None, tokens: list[int]) -> list[int]:
+        """Return tokens of the base model as another model reads them."""
+        own = self.models[model][1]
+        return [token if token < own.width else own.unknown_id for token in tokens]
+
+    def agrees(self, model: str | None) -> bool:
+        """Return whether a model has the base model's vocabulary."""
+        own = self.models[model][1]
+        return (own.size, own.texts) == (self.vocabulary.size, self.vocabulary.texts)
+
+    def lacking(self, model: str | None) -> tuple[int, ...]:
+        """Return the base model's tokens that mean something else to a model, or nothing."""
+        ends = {end for end in self._ends(model) if end < self.vocabulary.size}
+        others = self._renamed(model) | ends | self.vocabulary.eos_ids
+        return tuple(sorted(others - {min(self.vocabulary.eos_ids)}))
+
+    def _ends(self, model: str | None) -> list[int]:
+        """Return the tokens that end a text of a model."""
+        own = self.models[model][1]
+        shared_ends = self.vocabulary.eos_ids - self._renamed(model)
+        return [end for end in range(own.size) if end in own.eos_ids or end in shared_ends]
+
+    def over_base(self, rows: Tensor, model: str | None) -> Tensor:
+        """Return a model's rows token by token: what it lacks is impossible, its ends are one."""
+        if self.agrees(model):
+            return rows
+        lacking, first = self.lacking(model), min(self.vocabulary.eos_ids)
+        over_base = torch.full((len(rows), self.vocabulary.size), -math.inf)
+        for token in range(self.vocabulary.size):
+            if token not in (*lacking, first):
+                over_base[:, token] = rows[:, token]
+        over_base[:, first] = rows[:, self._ends(model)].exp().sum(dim=-1).log()
+        return over_base
+
+    def _renamed(self, model: str | None) -> set[int]:
+        base, own = self.vocabulary.texts, self.models[model][1].texts
+        return {token for token in base if base[token] != own.get(token)}
 
     def _judged(self, term: Classifier | Judgement, tokens: list[int], reading: str) -> Tensor:
         """Return the classifier's judgement of a text, on the scale of the term."""

@@ -167,7 +167,7 @@ def _composed(
         rows = [distribution(tuple(t[:at])) for t in texts for at in range(len(t))]
         return torch.cat(rows)
     spoken = {term: _rows(small, term, request, texts) for term in leaves(formula)}
-    return evaluate(formula, spoken)
+    return evaluate(small.reference.aligned(formula), spoken)
 
 
 @torch.no_grad()
@@ -177,12 +177,14 @@ def _rows(small: SmallEngine, term: Any, request: Request, texts: Sequence[list[
         counts = NGramCounts(term.order, VOCAB, ended)
         return torch.stack([counts.logprobs(t[:at]) for t in texts for at in range(len(t))])
     assert isinstance(term, Prompted), f"{term!r} is for the reference alone"
-    prompt = to_tokens(term, to_prompt(request.prompt), small.reference.vocabulary)
+    reference, (model, words) = small.reference, small.reference.models[term.model]
+    prompt = to_tokens(term, to_prompt(request.prompt), words)
     width = max(map(len, texts))
-    padded = torch.tensor([prompt + text + [0] * (width - len(text)) for text in texts])
-    logits = small.reference.models[term.model][0](padded).logits[:, len(prompt) - 1 :]
-    rows = torch.log_softmax(logits.float(), dim=-1)
-    return torch.cat([own[: len(text)] for own, text in zip(rows, texts, strict=True)])
+    read = [reference.as_read(term.model, text) for text in texts]
+    padded = torch.tensor([prompt + text + [0] * (width - len(text)) for text in read])
+    rows = torch.log_softmax(model(padded).logits[:, len(prompt) - 1 :].float(), dim=-1)
+    along = torch.cat([own[: len(text)] for own, text in zip(rows, texts, strict=True)])
+    return reference.over_base(along, term.model)
 
 
 def p_value(tokens: Tensor, truths: Tensor, contexts: Sequence[Hashable]) -> float:

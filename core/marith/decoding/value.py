@@ -10,6 +10,8 @@ from functools import lru_cache, reduce
 import torch
 from torch import Tensor
 
+from marith.tensor_rows import mask_of
+
 # Where the weights of the terms that have a token add up to this or less, no distribution is
 # defined, so the token is forbidden.
 LEAST_WEIGHT = 1e-4
@@ -105,8 +107,4 @@ def silent_in_any(left: Tensor | None, right: Tensor | None) -> Tensor | None:
 
 
 # A formula is composed at every token, and its terms always lack the same tokens.
-@lru_cache(maxsize=64)
-def _mask(tokens: tuple[int, ...], width: int, device: torch.device) -> Tensor:
-    mask = torch.zeros(width, dtype=torch.bool)
-    mask[list(tokens)] = True
-    return mask.to(device)
+_mask = lru_cache(maxsize=64)(mask_of)

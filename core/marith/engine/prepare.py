@@ -24,10 +24,12 @@ from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
 from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.questions import Reading
+from marith.scoring.prompting.shared_tokens import SharedTokens
 from marith.scoring.prompting.templates import to_tokens, turn_marks
 from marith.scoring.registry import Registry
 from marith.scoring.scorer import Scorer
 from marith.scoring.term_lanes import TermLanes
+from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 
 _log = logging.getLogger(__name__)
@@ -82,6 +84,7 @@ def prepare(
     deadline.check()
     scorers, loaded = _scorers(plan.all_terms, registry, loading)
     registry.warnings.of_rounding(plan.whole)
+    plan = aligned_plan(plan, scorers)
     if not prompt.tokens and any(_reads_as_chat(term) for term in plan.terms):
         registry.warnings.of_template()
     readings = _readings(plan, scorers, prompt, deadline)
@@ -196,6 +199,26 @@ def _scorers(
             found = workers.run_in_thread(lambda: [registry.load(term) for term in terms])
     scorers = {term: scorer for term, (scorer, _) in zip(terms, found, strict=True)}
     return scorers, {term: own for term, (_, own) in zip(terms, found, strict=True)}
+
+
+def aligned_plan(plan: ExecutionPlan, scorers: Mapping[Term, Scorer]) -> ExecutionPlan:
+    """Return the plan, changed if a term of its formula lacks tokens of the base model."""
+    found = [(term, scorers[term]) for term in plan.terms]
+    shared = [
+        (term, scorer.shared)
+        for term, scorer in found
+        if isinstance(scorer, PromptedScorer) and scorer.shared is not None
+    ]
+    return _aligned_plan(plan, tuple(shared)) if shared else plan
+
+
+# Texts of one plan are composed together, so equal plans must be one object.
+@lru_cache(maxsize=64)
+def _aligned_plan(
+    plan: ExecutionPlan, shared: tuple[tuple[Term, SharedTokens], ...]
+) -> ExecutionPlan:
+    _, first = shared[0]
+    return plan.aligned({term: own.lacking for term, own in shared}, first.ends)
 
 
 def _formulas_in_plan(speculation: Speculation, names: Collection[str]) -> Iterator[Formula]:

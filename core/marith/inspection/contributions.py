@@ -13,6 +13,7 @@ from torch import Tensor
 
 from marith.decoding.evaluate import Evaluation, repeated, value_of
 from marith.formula.meaning.leaves import needed
+from marith.formula.tree.aligned import Aligned
 from marith.formula.tree.factors import Factor, Varying, times
 from marith.formula.tree.node import Node, descend, rebuilt
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
@@ -29,6 +30,11 @@ class Summand:
 
     factors: tuple[Factor, ...]
     node: Formula
+
+    @property
+    def of(self) -> Formula:
+        """The term that the summand is, or else its node."""
+        return self.node.of if isinstance(self.node, Aligned) else self.node
 
     def shown(self, names: Mapping[Formula, str]) -> Formula:
         """Return this summand as a formula, in which names replace formulas."""
@@ -81,7 +87,7 @@ def without_own_part(formula: Formula) -> list[Term]:
                 waiting += [(member, within_cut) for member in reversed(members)]
             case Cut(of):
                 waiting.append((of, True))
-            case Tempered(of) | Unscaled(of) | Supersede(_, of):
+            case Tempered(of) | Unscaled(of) | Supersede(_, of) | Aligned(of):
                 waiting.append((of, within_cut))
             case _ if within_cut or not isinstance(node, Term):
                 found |= _terms(node)
@@ -130,8 +136,9 @@ class LogOdds:
 
     `rows` has the float32 log-probabilities of each term, [positions, vocab], as `evaluate` takes
     them. `tokens` is [positions, count], and its first column is the reference. Log-odds are log
-    P(t) − log P(reference), [positions, count] in float64. Only an application's own node may have
-    a weight that differs between tokens: `check` refuses all other such weights.
+    P(t) − log P(reference), [positions, count] in float64. Only an application's own node, or a
+    term that lacks tokens, has a weight that differs between tokens: `check` refuses all other such
+    weights.
     """
 
     def __init__(self, formula: Formula, rows: Mapping[Term, Tensor], tokens: Tensor) -> None:

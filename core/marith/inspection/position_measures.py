@@ -211,7 +211,7 @@ class InspectedFormula:
         """Return the parts as plain data: summands, then the terms that are left out."""
         numbers = {term: number for number, term in enumerate(self.terms)}
         exact = (
-            InspectedPart(str(part.shown(self.names)), "exact", numbers.get(part.node))  # type: ignore[call-overload]  # a formula that may be a term
+            InspectedPart(str(part.shown(self.names)), "exact", numbers.get(part.of))  # type: ignore[call-overload]  # a formula that may be a term
             for part in self.summands
         )
         left_out = (
@@ -373,7 +373,7 @@ class PositionMeasures:
 
     def _weights(self, term: Term) -> Sequence[float | None]:
         """Return the sum of the factors of a term's own log-probabilities, at each position."""
-        factors = [self._odds.factor(s) for s in self._formula.summands if s.node == term]
+        factors = [self._odds.factor(s) for s in self._formula.summands if s.of == term]
         if not factors:
             return [None] * len(self._tokens)
         return finite(torch.stack(factors).sum(dim=0)[:, TOKEN].tolist())

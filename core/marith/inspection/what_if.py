@@ -20,7 +20,7 @@ from marith.decoding.random_numbers import DRAW, uniform
 from marith.decoding.row_constraints import Constraint, CustomConstraint, LeastLength, Penalties
 from marith.decoding.sampling import drawn, warp
 from marith.engine.jobs.queries import TextQuery
-from marith.engine.prepare import Prepared, plan_of
+from marith.engine.prepare import Prepared, aligned_plan, plan_of
 from marith.errors import FormulaError, MarithError, RequestError, shown
 from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula
@@ -226,6 +226,7 @@ class WhatIf:
         self._request, self._rows, self._redrawing = request, rows, redrawing
         self._numbered = NumberedFormula.of(request.formula)
         self._names = request.meanings
+        self._scorers = prepared.lanes.scorers
         self._guides = _guides(prepared.plan)
         self._spell = answers.vocabulary.spell
 
@@ -291,15 +292,20 @@ class WhatIf:
         """Return the tokens for one value, or the reason why the formula cannot have it."""
         try:
             plan = plan_of(parse(self._numbered.changed(number, value)), self._names)
-            self._require_kept(plan)
+            self._require_rows(plan)
+            plan = aligned_plan(plan, self._scorers)
+            self._require_guides(plan)
             return tuple(self._drawn(plan.whole))
         except MarithError as error:
             return error.problem if isinstance(error, FormulaError) else str(error)
 
-    def _require_kept(self, plan: ExecutionPlan) -> None:
+    def _require_rows(self, plan: ExecutionPlan) -> None:
         """Raise RequestError for a formula that needs rows that no model has computed."""
         if missing := next((term for term in plan.terms if term not in self._rows), None):
             raise RequestError(f"this value changes a term to {missing}: generate the text again")
+
+    def _require_guides(self, plan: ExecutionPlan) -> None:
+        """Raise RequestError for a formula whose classifiers judge other tokens."""
         for classifier, guide in _guides(plan).items():
             if self._guides[classifier] != guide:
                 raise RequestError(

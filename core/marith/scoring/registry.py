@@ -25,6 +25,7 @@ from marith.request.limits import CACHE_BYTES, LOADED_BYTES
 from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.choose_runner import runner_of
 from marith.scoring.model_warnings import ModelWarnings
+from marith.scoring.prompting.shared_tokens import SharedTokens
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Scorer
 from marith.scoring.terms.classifier_scorer import ClassifierScorer
@@ -163,30 +164,40 @@ class Registry:
         file = gguf_file(locate(name)) if placement.backend is not None else None
         if file is not None and str(file) == self.base.checkpoint.model.path:
             return self.base
-        checkpoint = loader.language_model(
-            name, placement, partial(self._require_equal, term, name)
-        )
+        checkpoint = loader.language_model(name, placement, partial(self._shared, term, name))
         # The same weights may be loaded already, under another name.
         for scorer in self._models.values():
             if isinstance(scorer, PromptedScorer) and scorer.checkpoint.model is checkpoint.model:
                 return scorer
-        return self._scorer_of(checkpoint, self.cache_limit.most_bytes)
+        shared = self._shared(term, name, checkpoint.vocabulary)
+        if shared is not None and shared.different:
+            sentence = shared.sentence(name, self.base.checkpoint.name)
+            self.warnings.once(f"vocabulary of {name}", sentence)
+        return self._scorer_of(checkpoint, self.cache_limit.most_bytes, shared)
 
-    def _scorer_of(self, checkpoint: Checkpoint, cache_bytes: int) -> PromptedScorer:
+    def _scorer_of(
+        self, checkpoint: Checkpoint, cache_bytes: int, shared: SharedTokens | None = None
+    ) -> PromptedScorer:
         runner = runner_of(checkpoint, cache_bytes, self._max_batched_tokens)
         answers = self._device_of_answers(checkpoint)
-        return PromptedScorer(checkpoint, runner, self._recent, answers)
+        return PromptedScorer(checkpoint, runner, self._recent, answers, shared)
 
-    def _require_equal(self, term: Term, name: str, vocabulary: Vocabulary) -> None:
-        """Raise FormulaError if the vocabulary differs from the base model's."""
-        if vocabulary.fingerprint != self.vocabulary.fingerprint:
+    def _shared(self, term: Term, name: str, vocabulary: Vocabulary) -> SharedTokens | None:
+        """Return the tokens shared with the base model; None if the vocabularies are equal.
+
+        Raises FormulaError if the vocabularies differ too much.
+        """
+        shared = SharedTokens.of(self.vocabulary, vocabulary)
+        if shared is not None and shared.too_few:
             base = self.base.checkpoint.name
             raise FormulaError(
                 f"{name!r} ({vocabulary.size} tokens) and {base!r} ({self.vocabulary.size} tokens) "
-                f"have different vocabularies, so {term} cannot be combined with the other terms; "
-                "use a model of the same family, which has the same vocabulary; only a classifier "
-                "may have another one"
+                f"have different vocabularies, so {term} cannot be combined with the other terms: "
+                f"{shared.first_difference(name, base)}; use a model of the same family, which has "
+                "the same vocabulary but for a few special tokens; only a classifier may have "
+                "another one"
             )
+        return shared
 
     def _classifier(self, checkpoint: Checkpoint) -> ModelScorer:
         for scorer in self._models.values():

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache, reduce
 from typing import Literal, TypeAlias
 
 from marith.errors import RequestError, shown
+from marith.formula.meaning.aligning import aligned
 from marith.formula.meaning.binding import bind
 from marith.formula.meaning.checking import check
 from marith.formula.meaning.leaves import drafts, leaves
@@ -73,6 +74,14 @@ class ExecutionPlan:
                 alternative=alternative,
             )
         return _planned(bound, terms, names, speculation)
+
+    def aligned(
+        self, lacking: Mapping[Term, tuple[int, ...]], ends: tuple[int, ...]
+    ) -> ExecutionPlan:
+        """Return the plan for terms whose vocabularies nearly agree; see `aligning.aligned`."""
+        formula = aligned(self.formula, lacking, ends)
+        alternative = self.alternative and aligned(self.alternative, lacking, ends)
+        return replace(self, formula=formula, alternative=alternative)
 
     @cached_property
     def whole(self) -> Formula:

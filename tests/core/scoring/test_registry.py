@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 import torch
+from support.near_models import tokenizer_of
 from support.runner_questions import opened
 from support.vocabularies import byte_tokenizer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from benchmarks.gguf_file import write_gguf
-from marith import Engine
+from marith import Engine, Plan, Request
+from marith.engine.prepare import bind_request
+from marith.engine.threads.deadline import NEVER
 from marith.errors import FormulaError, ModelError
 from marith.formula.tree.terms import Classifier, Likelihood, NGram, Prompted, Uniform
 from marith.request.prompt import to_prompt
@@ -106,6 +109,57 @@ def test_another_vocabulary_is_refused_before_weights_are_read(tmp_path: Path) -
     (tmp_path / "it.gguf").write_bytes(whole.replace(b"output_norm.weight", b"output_gone.weight"))
     with pytest.raises(FormulaError, match="different vocabularies"):
         registry().scorer_of(Prompted(model=str(tmp_path / "it.gguf")))
+
+
+WORDS = tuple(f"w{i}" for i in range(300))
+THINK, BOX = ("<think>", "</think>"), ("<box>", "</box>")
+
+
+def over_words(tmp_path: Path, special: tuple[str, ...]) -> str:
+    return save(tiny_model(vocab=304, seed=2), tokenizer_of(special, WORDS), tmp_path / special[0])
+
+
+def test_a_vocabulary_that_nearly_agrees_is_taken_and_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    renamed = over_words(tmp_path, BOX)
+    tokenizer = tokenizer_of(THINK, WORDS)
+    asked = Registry(loader.from_loaded(tiny_model(vocab=304), tokenizer, CPU))
+    scorer = asked.scorer_of(Prompted(model=renamed))
+    assert asked.scorer_of(Prompted("angry", model=renamed)) is scorer
+    assert isinstance(scorer, PromptedScorer)
+    assert scorer.shared is not None
+    assert scorer.shared.lacking == (302, 303)
+    [said] = [record.message for record in caplog.records if "tokens differ" in record.message]
+    assert "2 of 304 tokens differ, such as token 302: '<box>' in" in said
+    assert said.endswith("on such a token, only the other terms of a formula count")
+    term = Prompted(model=renamed)
+    [answer] = scorer.score([Span(term, opened(scorer, term, (2, 3)), [302])])
+    with torch.inference_mode():
+        want = tiny_model(vocab=304, seed=2)(torch.tensor([[2, 3, 302]])).logits[0, -1:]
+    want = torch.log_softmax(want, dim=-1)
+    want[:, 302:] = -torch.inf
+    torch.testing.assert_close(answer.logprobs, want, atol=1e-4, rtol=0)
+
+
+def test_a_plan_is_changed_only_for_a_term_that_lacks_tokens(tmp_path: Path) -> None:
+    renamed, alike = over_words(tmp_path, BOX), over_words(tmp_path, THINK)
+    tokenizer = tokenizer_of(THINK, WORDS)
+    engine = Engine.load(tiny_model(vocab=304), tokenizer=tokenizer)
+    with engine:
+        terms = {"q": Prompted(model=renamed), "r": Prompted(model=alike)}
+        for formula, near in (("M + 0.5*r", False), ("M + 0.5*q", True), ("q", True)):
+            request = Request("w1 w2", formula, terms)
+            plan, _, _ = bind_request(request)
+            prepared = engine.open(request, NEVER)
+            assert (prepared.plan is plan) is not near
+            assert str(prepared.plan.formula) == str(plan.formula)
+            # Texts of one plan are composed together.
+            assert engine.open(request, NEVER).plan is prepared.plan
+        # A draft has no part in the distribution, so the formula keeps its rule.
+        drafted = Request("w1", "M + 0.5*r", terms, speculation=Plan.drafts("q", length=2))
+        plan, _, _ = bind_request(drafted)
+        assert engine.open(drafted, NEVER).plan is plan
 
 
 def test_a_classifier_keeps_a_vocabulary_of_its_own(tmp_path: Path) -> None:

@@ -88,8 +88,8 @@ class Prompted(Term):
     - `system`: the system prompt; `mode`: how it is joined to the application's system message.
     - `hide`: a regular expression in RE2's syntax. Its matches are removed from the messages; if
       named groups took part in a match, only the text of these groups is removed.
-    - `model`: another checkpoint with the same vocabulary. `device` and `dtype` are by default
-      those of the base model.
+    - `model`: another checkpoint with the same vocabulary, but for a few special tokens. `device`
+      and `dtype` are by default those of the base model.
     - `template`: "chat" or "plain"; by default "chat" if the tokenizer has a chat template.
     - `options`: keyword arguments of the chat template.
     - `adapter`: a LoRA adapter of the model. It is computed in the model's own forward pass.

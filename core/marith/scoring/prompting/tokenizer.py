@@ -26,9 +26,10 @@ class Vocabulary:
 
     It uses a copy of the raw tokenizer, without padding or truncation: the shared fast tokenizer of
     transformers keeps padding and truncation as state, and gives wrong results without an error
-    when threads set them. `size` is the number of tokens that both the model and the tokenizer
-    know. `holes` are ids below `size` that are neither a text nor the end of a text. Raises
-    ModelError for a tokenizer that is not a fast tokenizer.
+    when threads set them. `width` is the number of ids that the model reads. `size` is the number
+    of tokens that both the model and the tokenizer know. `holes` are ids below `size` that are
+    neither a text nor the end of a text. Raises ModelError for a tokenizer that is not a fast
+    tokenizer.
     """
 
     def __init__(self, tokenizer: Any, width: int, eos_ids: Iterable[int] = ()) -> None:
@@ -44,6 +45,7 @@ class Vocabulary:
         # Texts repeat tokens, and a detokenizer decodes the token before each new token again.
         self.spell_again = lru_cache(RECENT)(partial(self._raw.decode, skip_special_tokens=False))
         self._ids: dict[str, int] = self._raw.get_vocab(with_added_tokens=True)
+        self.width = width
         self.size = min(width, max(self._ids.values()) + 1)
         ends = [tokenizer.eos_token_id] if tokenizer.eos_token_id is not None else []
         self.eos_ids = frozenset({*ends, *eos_ids})
@@ -79,6 +81,22 @@ class Vocabulary:
         """A hash that is equal for two vocabularies only if all token ids mean the same in both."""
         entries = sorted((i, text) for text, i in self._ids.items() if i < self.size)
         return hashlib.sha256(repr((self.size, entries)).encode()).hexdigest()
+
+    @property
+    def texts(self) -> dict[int, str]:
+        """The text of each token, by its id."""
+        return {token: text for text, token in self._ids.items() if token < self.size}
+
+    @cached_property
+    def added_ids(self) -> frozenset[int]:
+        """The ids of the tokens that were added to the pieces of ordinary text."""
+        return frozenset(self._raw.get_added_tokens_decoder())
+
+    @property
+    def unknown_id(self) -> int:
+        """The id that stands for a token that the model does not have."""
+        unknown = getattr(self.tokenizer, "unk_token_id", None)
+        return int(unknown) if unknown is not None else self.start_id or 0
 
     @property
     def start_id(self) -> int | None:

@@ -1,5 +1,6 @@
 """Terms as scorers: spans to log-probabilities.
 
+- `base_tokens`: answers over the base model's tokens, from a model with another vocabulary.
 - `classifier_scorer`: scores classifiers and judgements (FUDGE).
 - `ngram_counts`: smoothed probabilities from the counts of tokens after each context.
 - `ngram_index`: the tokens that followed each context, in fixed texts and in a growing text.

@@ -19,8 +19,10 @@ from marith.request.prompt import Prompt
 from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.passes import Runner
 from marith.scoring.passes.questions import Answer, Reading, RequestLane, Span, note_cached
+from marith.scoring.prompting.shared_tokens import SharedTokens
 from marith.scoring.prompting.templates import require_text, to_tokens
 from marith.scoring.scorer import moved_to
+from marith.scoring.terms.base_tokens import BaseTokens
 from marith.scoring.terms.text_likelihood import Histories
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.control_vectors import ControlVector
@@ -50,8 +52,11 @@ class PromptedScorer:
         runner: Runner,
         recent: WeightedLRU | None = None,
         answers: torch.device | None = None,
+        shared: SharedTokens | None = None,
     ) -> None:
         self.checkpoint = checkpoint
+        # This is None if the vocabulary is the base model's.
+        self._base_tokens = None if shared is None else BaseTokens(shared, checkpoint.device)
         self.runner = runner
         self.vocabulary = checkpoint.vocabulary
         self.context_length = checkpoint.context_length
@@ -82,6 +87,8 @@ class PromptedScorer:
             return self.read(term.of, prompt)
         require_text(term, prompt, self.vocabulary)
         tokens = to_tokens(term, prompt, self.vocabulary, self.context_length)
+        if self.shared is not None and prompt.tokens:
+            tokens = self.shared.read(tokens)
         self.vocabulary.require_known(tokens, "the prompt")
         if len(tokens) >= self.context_length:
             raise ContextOverflow(
@@ -89,6 +96,11 @@ class PromptedScorer:
                 f"the context of {self.checkpoint.name!r} holds {self.context_length}"
             )
         return tuple(tokens)
+
+    @property
+    def shared(self) -> SharedTokens | None:
+        """The tokens that the model shares with the base model; None for equal vocabularies."""
+        return None if self._base_tokens is None else self._base_tokens.shared
 
     @property
     def tokens_read(self) -> int:
@@ -197,7 +209,7 @@ class PromptedScorer:
             if question is not None and (before is None or before.count < question.count):
                 asked[span.lane] = question
             several = several or question is not span or before is not None or bool(span.lane.exits)
-        found = self.runner.ask([*asked.values()])
+        found = self._ask([*asked.values()])
         for lane, answer in zip(asked, found, strict=True):
             if lane.cached is None:
                 note_cached(lane, answer)
@@ -206,6 +218,16 @@ class PromptedScorer:
             answers = dict(zip(asked, found, strict=True))
             scored = [self._part(one, answers.get(one.lane), one.lane in asked) for one in spans]
         return scored if self._output_device is None else moved_to(scored, self._output_device)
+
+    def _ask(self, questions: Sequence[Span]) -> Sequence[Answer | None]:
+        """Return the answers of the runner, over the base model's tokens."""
+        if self._base_tokens is None:
+            return self.runner.ask(questions)
+        read = self._base_tokens.read
+        own = [replace(one, continuation=read(one.lane, one.continuation)) for one in questions]
+        answers = self.runner.ask(own)
+        self._base_tokens.convert(answers)
+        return answers
 
     def _unknown(self, span: Span) -> Span | None:
         """Return the span of a likelihood's tokens that are not scored yet; None if all are."""
@@ -226,11 +248,14 @@ class PromptedScorer:
         passes = frozenset[int]()
         if answer is not None:
             rows = _rows(answer, span.term)
-            self._histories.take(span.lane, span.continuation, gather(rows))
+            logprobs = gather(rows)
+            if self._base_tokens is not None:
+                logprobs = self._base_tokens.said(logprobs)
+            self._histories.take(span.lane, span.continuation, logprobs)
             passes = answer.passes
-        logprobs = self._histories.logprobs(span.lane, span.count)
+        likelihoods = self._histories.logprobs(span.lane, span.count)
         device = self._output_device or self.checkpoint.device
-        return Answer(rows_of(logprobs.to(device)), passes)
+        return Answer(rows_of(likelihoods.to(device)), passes)
 
     def require_numbers(self, rows: Sequence[Row]) -> None:
         """Raise ModelError if a row is NaN, and drop all keys, values and states."""

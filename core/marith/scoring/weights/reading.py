@@ -38,7 +38,7 @@ from marith.scoring.weights.placing import Placement, device_for, dtype_for
 from marith.scoring.weights.quantised_files import Quantised, quantised
 from marith.scoring.weights.sizes import check_held, check_size, require_memory
 
-Suits: TypeAlias = Callable[[Vocabulary], None]
+Suits: TypeAlias = Callable[[Vocabulary], object]
 # This is the context length if the configuration does not state one.
 _ANY = 2048
 
