@@ -14,6 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marith.errors import ModelError, RequestError, shown, suggestion
+from marith.formula.meaning.binding import Terms, bind, resolve
+from marith.formula.meaning.leaves import leaves
+from marith.formula.text.trust import parse
+from marith.formula.tree.nodes import Formula
+from marith.formula.tree.terms import Prompted
 from marith.scoring.free_memory import bytes_text
 from marith.scoring.weights.footprint import Footprint, room_for_texts
 from marith.scoring.weights.gguf.gguf_header import read_header
@@ -22,6 +27,7 @@ from marith.scoring.weights.locate import (
     GGUF,
     WEIGHTS,
     context_length_of,
+    downloaded,
     gguf_file,
     locate,
 )
@@ -29,7 +35,17 @@ from marith.scoring.weights.locate import (
 if TYPE_CHECKING:
     from marith.scoring.terms.classifier_scorer import ClassifierScorer
 
-__all__ = ["Footprint", "StoredModel", "attribute", "bytes_text", "describe", "local", "locate"]
+__all__ = [
+    "Footprint",
+    "StoredModel",
+    "attribute",
+    "bytes_text",
+    "compare_terms",
+    "compare_vocabularies",
+    "describe",
+    "local",
+    "locate",
+]
 
 ADAPTER = "adapter_config.json"
 # The library safetensors has the same limit for a header.
@@ -60,6 +76,12 @@ class StoredModel:
     embedding: int = 0
     tied: bool = False
     chat: bool = False
+
+    @property
+    def is_language_model(self) -> bool:
+        """True unless the files name a LoRA adapter or a classifier."""
+        kind = self.architecture or ""
+        return not kind.startswith("LoRA of ") and not kind.endswith("ForSequenceClassification")
 
     @property
     def footprint(self) -> Footprint | None:
@@ -234,6 +256,45 @@ def _read_json(file: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
+
+
+def compare_vocabularies(name: str, base: str) -> str:
+    """Return a sentence about the tokens that two language models share. Reads only tokenizers.
+
+    `base` is the model of an engine, and `name` is the model of a term. Raises ModelError.
+    """
+    # These modules import torch, which descriptions do not need.
+    from marith.scoring.prompting.shared_tokens import SharedTokens
+    from marith.scoring.prompting.tokenizer import Vocabulary
+    from marith.scoring.weights.reading import read_tokenizer, vocabulary_of
+
+    def vocabulary(named: str) -> Vocabulary:
+        tokenizer = read_tokenizer(named)
+        return vocabulary_of(named, tokenizer, _width(named) or len(tokenizer))
+
+    shared = SharedTokens.of(vocabulary(base), vocabulary(name))
+    return f"{name!r} has the tokens of {base!r}" if shared is None else shared.sentence(name, base)
+
+
+def compare_terms(formula: str | Formula, terms: Terms | None, base: str) -> list[str]:
+    """Return a sentence for each other model of a formula: which tokens of `base` it shares.
+
+    `terms` are the meanings of the formula's names. Raises FormulaError and ModelError.
+    """
+    bound = bind(parse(formula), resolve(terms or {}))
+    named = (term.model for term in leaves(bound) if isinstance(term, Prompted))
+    return [compare_vocabularies(name, base) for name in dict.fromkeys(named) if name]
+
+
+def _width(name: str) -> int | None:
+    """Return the number of ids that a model reads, or None if no configuration states it."""
+    where = locate(name)
+    folder = Path(where)
+    file = folder / "config.json" if folder.is_dir() else downloaded(where)
+    config = {} if file is None else _read_json(file)
+    text = config.get("text_config")
+    stated = (text if isinstance(text, dict) else config).get("vocab_size")
+    return stated if isinstance(stated, int) else None
 
 
 def attribute(

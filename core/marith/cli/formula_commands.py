@@ -89,6 +89,10 @@ def show(
         typer.Argument(metavar="FORMULA", help="A formula, or the name of a formula in --file."),
     ],
     file: Annotated[Path | None, typer.Option(help="A persona file (TOML).")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", "-m", help="Compare the tokens of other models with this one's."),
+    ] = None,
     **options: Any,
 ) -> None:
     """Draw FORMULA as a tree, with its normalised form and warnings. Loads no model."""
@@ -104,6 +108,11 @@ def show(
             shown = personas.formulas.get(formula) or _of_file(formula, file, personas, terms)
         explanation = Explanation.of(shown, terms or None)
         typer.echo(str(explanation))
+        if model is not None:
+            from marith.models import compare_terms
+
+            for sentence in compare_terms(shown, terms, model):
+                typer.echo(f"vocabulary:   {sentence}")
         note_unused(shown, terms, own)
         if not terms:
             _note_undefined({*explanation.names} - {BARE})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from marith import FormulaError, RequestError, own_methods
+from marith import FormulaError, ModelError, RequestError, own_methods
 from marith.cli.application import app, clear_errors
 from marith.cli.options import Imports
 from marith.errors import suggestion
@@ -39,7 +39,10 @@ def models(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """List the models in the package and in the hub's cache. Loads no model."""
+    """List the models in the package and in the hub's cache. Loads no model.
+
+    The tokens of several named language models are compared with those of the first.
+    """
     from marith.models import describe, local
 
     with clear_errors():
@@ -51,6 +54,7 @@ def models(
         typer.echo(NOTE)
         for model in listed if names else ():
             typer.echo("\n".join(_takes(model)))
+        _compare([model for model in listed if names and model.is_language_model])
 
 
 @app.command()
@@ -115,6 +119,18 @@ def _takes(model: "StoredModel") -> list[str]:
         return [f"\n{model.name}: the files do not state the number of weights"]
     lines = [f"\n{model.name}: {model.weights:,} weights, stored as {model.format}"]
     return lines + [f"  {option} takes {bytes_text(nbytes)}{room}" for option, nbytes, room in ways]
+
+
+def _compare(models: "Sequence[StoredModel]") -> None:
+    """Print which tokens the other models share with the first."""
+    from marith.models import compare_vocabularies
+
+    for model in models[1:]:
+        try:
+            typer.echo(f"\n{compare_vocabularies(model.name, models[0].name)}")
+        except ModelError as error:
+            # The table of the models is complete without their tokenizers.
+            typer.echo(f"\n{error}")
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:

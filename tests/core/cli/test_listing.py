@@ -10,13 +10,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.near_models import saved, tokenizer_of
 from typer.testing import CliRunner
 
 from marith.cli import app
 from marith.recipes import RECIPES
 from marith.scoring.weights.locate import EMBEDDED, WEIGHTS
+from marith.testing import tiny_model
 
 POCKET = WEIGHTS / "pocket"
+THINK, BOX = ("<think>", "</think>"), ("<box>", "</box>")
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
@@ -114,3 +117,36 @@ def test_a_recipe_is_shown_as_one_calls_it_and_a_wrong_name_is_corrected() -> No
     code, out, err = run("recipes", "cgf")
     assert (code, out) == (2, "")
     assert "did you mean 'cfg'?" in err
+
+
+def test_named_language_models_are_compared_with_the_first(tmp_path: Path) -> None:
+    words = tuple(f"w{i}" for i in range(300))
+    first, second, third = (
+        saved(tmp_path / name, tiny_model(vocab=304), tokenizer_of(special, words))
+        for name, special in (("r1", THINK), ("qwen", BOX), ("copy", THINK))
+    )
+    code, out, _ = run("models", first, second, third, "pocket", "pocket-toxicity")
+    assert code == 0
+    *_, of_second, _, of_third, _, of_pocket = out.splitlines()
+    assert of_second.startswith("2 of 304 tokens differ, such as token 302: '<box>' in ")
+    assert of_second.endswith("; on such a token, only the other terms of a formula count")
+    assert of_third == f"{third!r} has the tokens of {first!r}"
+    assert of_pocket.endswith("no formula can have terms of both")
+    # A model without a tokenizer is still listed.
+    for file in Path(second).glob("tokenizer*"):
+        file.unlink()
+    code, out, _ = run("models", first, second)
+    assert code == 0
+    assert "tokenizer" in out.splitlines()[-1]
+
+
+def test_show_compares_the_models_of_a_formula_with_a_model(tmp_path: Path) -> None:
+    words = tuple(f"w{i}" for i in range(300))
+    base = saved(tmp_path / "r1", tiny_model(vocab=304), tokenizer_of(THINK, words))
+    other = saved(tmp_path / "qwen", tiny_model(vocab=304), tokenizer_of(BOX, words))
+    asked = ("show", "M + 0.5*(q - kind)", "--define", f'q=prompted(model="{other}")')
+    code, out, _ = run(*asked, "--term", "kind=Be kind.", "--model", base)
+    assert code == 0
+    assert out.splitlines()[-1].startswith("vocabulary:   2 of 304 tokens differ, such as")
+    assert "vocabulary" not in run(*asked, "--term", "kind=Be kind.")[1]
+    assert run(*asked, "--term", "kind=Be kind.", "--model", str(tmp_path))[0] == 2
