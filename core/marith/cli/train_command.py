@@ -96,6 +96,7 @@ def train_vector(
     with clear_errors():
         from marith.console import check_plot
         from marith.training import VectorSettings, train_vector  # torch
+        from marith.training.trained_vector import is_another_vector
 
         # Without --continuations, the settings have texts of the package.
         more: Any = {} if continuations is None else {"continuations": lines(continuations)}
@@ -105,10 +106,13 @@ def train_vector(
             batch_size=batch_size, seed=seed, device=device, dtype=dtype, revision=revision, **more,
         )  # fmt: skip
         check_plot(plot)
+        replaces = is_another_vector(out)
         for path in (plot, out):
             require_writable(path)
         vector = train_vector(settings)
         vector.save(out)
+        if replaces:
+            typer.echo(f"the control vector that was in {str(out)!r} is replaced", err=True)
         vector.show(out, plot)
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 from torch import Tensor
 
 from marith.console import OURS, THEIRS, counted, picture, print_table, say, terminal
-from marith.errors import RequestError
+from marith.errors import ModelError, RequestError
 from marith.scoring.weights import control_vectors
+from marith.scoring.weights.gguf.gguf_header import read_header
+from marith.scoring.weights.locate import GGUF
 from marith.training.directions import LayerLine
 from marith.training.vector_settings import VectorSettings
 
@@ -63,7 +65,12 @@ class TrainedVector:
         return tuple(self.directions)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the vector as a GGUF file, which llama.cpp and repeng read. Raises RequestError."""
+        """Write the vector as a GGUF file, which llama.cpp and repeng read.
+
+        Raises RequestError if the name does not end in .gguf, and for an existing file that is not
+        a control vector, such as the model's.
+        """
+        is_another_vector(Path(path))
         try:
             control_vectors.write(Path(path), self.directions, self.model_hint)
         except OSError as error:
@@ -84,6 +91,24 @@ class TrainedVector:
         say(console, [f"layers {self.layers[0]} to {self.layers[-1]} are in {out}"])
         if plot is not None:
             report.draw(plot)
+
+
+def is_another_vector(path: Path) -> bool:
+    """Return whether a control vector that is written to `path` replaces another control vector.
+
+    Raises RequestError for a file that must not be written: see `TrainedVector.save`.
+    """
+    if path.suffix.lower() != GGUF:
+        raise RequestError(f"the file of a control vector must end in {GGUF}, not {str(path)!r}")
+    if not path.is_file():
+        return False
+    try:
+        architecture = read_header(path).metadata.get("general.architecture")
+    except ModelError:
+        architecture = None
+    if architecture != control_vectors.ARCHITECTURE:
+        raise RequestError(f"{str(path)!r} exists and is not a control vector; name another file")
+    return True
 
 
 def cells(line: LayerLine) -> tuple[str, ...]:

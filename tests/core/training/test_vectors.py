@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from gguf import GGUFReader
+from support.ggml_files import write_pocket
 from torch import Tensor
 from transformers import (
     GPT2Config,
@@ -164,6 +165,12 @@ def test_the_file_has_a_direction_for_each_layer(folder: str, tmp_path: Path) ->
         assert torch.equal(torch.from_numpy(one.data.copy()), vector.directions[layer])
     with pytest.raises(RequestError, match="cannot write"):
         vector.save(tmp_path / "none" / "happy.gguf")
+    vector.save(str(tmp_path / "happy.gguf"))  # in place of a vector
+    for name, problem in (("happy.txt", r"must end in \.gguf"), ("model.gguf", "is not a control")):
+        (tmp_path / name).write_bytes(b"precious")
+        with pytest.raises(RequestError, match=problem):
+            vector.save(tmp_path / name)
+        assert (tmp_path / name).read_bytes() == b"precious"
 
 
 def test_layers_that_the_model_lacks_are_refused(folder: str) -> None:
@@ -223,6 +230,23 @@ def test_the_command_reads_example_texts_and_layers(tmp_path: Path) -> None:
     assert [one.name for one in GGUFReader(out).tensors] == ["direction.3"]
 
 
+def test_the_command_replaces_a_vector_but_not_a_model(tmp_path: Path) -> None:
+    write_pocket(tmp_path, ["f16"])
+    model, link, out = (tmp_path / f"{name}.gguf" for name in ("f16", "link", "out"))
+    link.symlink_to(model)
+    before = model.read_bytes()
+    for path in (model, link):
+        code, printed, said = cli(*HAPPY, *SAD, "-m", str(model), "--out", str(path))
+        assert (code, printed) == (2, "")
+        assert f"{str(path)!r} exists and is not a control vector" in said
+        assert model.read_bytes() == before
+    code, _, said = cli(*HAPPY, *SAD, "--out", str(out), "--layers", "2")
+    assert (code, "is replaced" in said) == (0, False)
+    code, _, said = cli(*HAPPY, *SAD, "--out", str(out), "--layers", "3")
+    assert (code, said) == (0, f"the control vector that was in {str(out)!r} is replaced\n")
+    assert [one.name for one in GGUFReader(out).tensors] == ["direction.3"]
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
@@ -230,6 +254,7 @@ def test_the_command_reads_example_texts_and_layers(tmp_path: Path) -> None:
         ((*HAPPY, *SAD, "--positive-texts", "x"), "write either --positive or --positive-texts"),
         ((*HAPPY, *SAD, "--layers", "3-"), "--layers is written as 10-21 or 15, not '3-'"),
         ((*HAPPY, *SAD, "--layers", "2-9"), "the layers of 'pocket' are 1 to 5, not to 9"),
+        ((*HAPPY, *SAD, "--out", "o.txt"), "must end in .gguf, not 'o.txt'"),
         ((*HAPPY, *SAD, "--plot", "x.txt"), "the file of a plot must end in"),
         ((*HAPPY, *SAD, "--continuations", "nowhere"), "cannot read 'nowhere'"),
     ],
