@@ -80,10 +80,10 @@ class PersonaFile:
 def load_file(path: str | Path, trusted: bool = True, allowed: Collection[str] = ()) -> PersonaFile:
     """Read `[terms]`, `[formulas]` and `[model]` from a TOML file, and check every formula.
 
-    A term is a system prompt or a table: `{formula = …}`, `{prompted = …, hide = …}`, `{classifier
-    = model, label = …}`, `{ngram = path, order = …}`. A formula is its text, or a table: `{formula
-    = …, description = …}` and options. Paths are relative to the file's folder. Raises FormulaError
-    with the place of the fault.
+    A term is a system prompt or a table: `{formula = …}`, `{prompted = …, hide = …}`, `{adapter =
+    path}`, `{vectors = {path = strength}}`, `{classifier = model, label = …}`, `{ngram = path,
+    order = …}`. A formula is its text, or a table: `{formula = …, description = …}` and options.
+    Paths are relative to the file's folder. Raises FormulaError with the place of the fault.
 
     A file that is not `trusted` may contain only texts that `parse` accepts with `allowed`, and
     only options that control how an answer is sampled. In the result, the option `trusted` is

@@ -21,7 +21,10 @@ from marith.formula.tree.terms import SPELLED, Classifier, NGram, Prompted
 _log = logging.getLogger(__name__)
 _KEYS = {"classifier": "model", "ngram": "path", "prompted": "system"}
 _KINDS = {"prompted": Prompted, "classifier": Classifier, "ngram": NGram}
-_TABLE = "a table is {formula = …}, {prompted = …}, {classifier = …} or {ngram = …}"
+_TABLE = (
+    "a table is {formula = …}, {prompted = …}, {adapter = …}, {vectors = …}, {classifier = …} or "
+    "{ngram = …}"
+)
 # The models in the package, which are in a room that this one does not import.
 _POCKET = re.compile("pocket(-[a-z]+)?")
 _READ_AS_PROMPT = (

@@ -59,6 +59,7 @@ def test_a_term_is_a_text_a_table_or_a_formula() -> None:
         ),
         ({"lora": "./rude"}, """an unknown key 'lora'; write {"adapter": …}; a table is"""),
         ({"vector": {"v": 1}}, """an unknown key 'vector'; write {"vectors": …}; a table is"""),
+        ({"vektors": {}}, r"'vektors'; did you mean 'vectors'\?; a table is .*, {vectors = …},"),
         ({"vectors": "v.gguf"}, "term 'x': vectors maps files to strengths, such as"),
         ({"ngram": "x", "text": "y"}, "an unknown key 'text'; did you mean 'texts'"),
         ({"classifier": "c", "lora": "x"}, r"an unknown key 'lora'; a table is"),
