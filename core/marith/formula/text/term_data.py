@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from marith.errors import FormulaError, shown, suggestion
+from marith.errors import FormulaError, Untrusted, shown, suggestion
 from marith.formula.text.calls import BARE, misfit
 from marith.formula.text.parsing import parse_text
 from marith.formula.tree.nodes import Formula, Name, names_of
@@ -29,7 +29,7 @@ _TABLE = (
 _POCKET = re.compile("pocket(-[a-z]+)?")
 _READ_AS_PROMPT = (
     "term %s is used as a system prompt, but its text reads like a formula; if you meant a "
-    'formula, write {"formula": "…"}, or marith.parse("…") in Python'
+    'formula, write {"formula": "…"}, marith.parse("…") in Python, or --define in a shell'
 )
 _READ_AS_PATH = (
     "term %s is a system prompt, and its text is also a path or the name of a model: an adapter is "
@@ -202,6 +202,9 @@ def _spells_formula(text: str, known: Collection[str]) -> bool:
     try:
         # With `allowed=()`, the text may call only marith's functions, so no package is imported.
         formula = parse_text(text, allowed=())
+    except Untrusted:
+        # The text calls a term that opens a file: `prompted(vectors={"happy.gguf": 1})`.
+        return True
     except FormulaError:
         return False
     return {node.name for node in names_of(formula)} <= set(known)

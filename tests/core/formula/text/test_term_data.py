@@ -93,7 +93,13 @@ def test_equal_texts_are_parsed_once() -> None:
     assert read_formula(text) is read_formula(f"{text}") == parse(text)
 
 
-@pytest.mark.parametrize("text", ["2*kind - M", "M.top_k(3)", "kind", "prompted('k')", "uniform()"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2*kind - M", "M.top_k(3)", "kind", "prompted('k')", "uniform()"),
+        *("prompted(vectors={'v.gguf': 0.5})", "classifier('toxic')", "2*ngram('a.txt')"),
+    ],
+)
 def test_a_prompt_that_reads_like_a_formula_is_logged_once(
     text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -106,6 +112,7 @@ def test_a_prompt_that_reads_like_a_formula_is_logged_once(
         "term 'x' is used as a system prompt, but its text reads like a formula"
     )
     assert 'if you meant a formula, write {"formula": "…"}' in said.getMessage()
+    assert said.getMessage().endswith("--define in a shell")
     assert text not in said.getMessage().removeprefix("term 'x'")
 
 
