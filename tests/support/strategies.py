@@ -68,7 +68,9 @@ options = st.dictionaries(
 )  # fmt: skip
 
 names = st.sampled_from(NAMES).map(Name)
-vectors = st.dictionaries(texts.filter(bool), st.floats(-9, 9) | st.integers(-9, 9), max_size=3)
+vectors = st.dictionaries(
+    texts.filter(bool), st.floats(-9, 9) | st.integers(-9, 9), min_size=1, max_size=3
+)
 _reading = {
     "system": texts,
     "mode": st.sampled_from(["append", "prepend", "replace"]),
@@ -83,7 +85,7 @@ prompted = st.one_of(
     st.builds(
         Prompted,
         **_reading,
-        vectors=vectors.filter(bool),
+        vectors=vectors,
         positions=st.sampled_from(["all", "answer"]),
     ),
 )

@@ -306,11 +306,15 @@ def _frozen_vectors(vectors: Any) -> tuple[tuple[str, float], ...]:
     pairs = vectors.items() if isinstance(vectors, Mapping) else vectors
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise _not_vectors(vectors)
+    if isinstance(vectors, Mapping) and not vectors:
+        raise FormulaError("vectors names no file; leave vectors out for a term without vectors")
     strengths: dict[str, float] = {}
     for pair in pairs:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise _not_vectors(vectors)
         name, strength = pair
+        if isinstance(name, PathLike):
+            name = fspath(name)
         if not isinstance(name, str) or not name:
             raise FormulaError(f"a vector is named by its file, not by {shown(name)}")
         if name in strengths:

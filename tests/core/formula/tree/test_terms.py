@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ BAD: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     ),
     (Prompted, {"vectors": ["ab"]}, r"maps files to strengths, .*, not \['ab'\]"),
     (Prompted, {"vectors": None}, "maps files to strengths, .*, not None"),
+    (Prompted, {"vectors": {}}, "vectors names no file; leave vectors out"),
     (Prompted, {"vectors": {5: 1}}, "a vector is named by its file, not by 5"),
     (Prompted, {"vectors": {"": 1}}, "a vector is named by its file, not by ''"),
     (Prompted, {"vectors": (("a", 1), ("a", 2))}, "'a' is named twice; name it once, with the sum"),
@@ -98,6 +100,13 @@ def test_a_strength_has_either_sign_and_may_be_zero_and_of_any_size() -> None:
     assert str(Prompted(vectors=strengths)) == (
         'prompted(vectors={"a": -2.0, "b": 0.0, "c": 0.0, "d": 1000000000.0, "e": 0.5})'
     )
+
+
+def test_a_vector_may_be_named_by_a_path() -> None:
+    named: Any = {Path("a/b.gguf"): 1}
+    assert Prompted(vectors=named).vectors == (("a/b.gguf", 1.0),)
+    with pytest.raises(FormulaError, match=r"'a/b\.gguf' is named twice"):
+        Prompted(vectors={**named, "a/b.gguf": 1})
 
 
 def test_terms_differ_by_their_vectors() -> None:
