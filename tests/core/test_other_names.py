@@ -158,6 +158,8 @@ def test_a_name_of_another_library_may_be_misspelt() -> None:
         ("Options", "enable_thinking", "write chat_template_kwargs={…}"),
         ("Options", "template_options", "write chat_template_kwargs={…}"),
         ("Options", "response_format", "a call takes grammar=Grammar.json_schema(…)"),
+        ("ChatMarith", "vectors", "write a term: terms={'happy': Prompted(vectors={"),
+        ("Engine.load", "adapter", "write a term: terms={'style': Prompted(adapter="),
         ("ChatMarith", "response_format", "write llm.invoke(…, response_format=…), or for a"),
     ],
 )
