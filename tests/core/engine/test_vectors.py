@@ -207,6 +207,6 @@ def test_a_vector_of_another_model_fails_only_its_request(
 ) -> None:
     other = tmp_path / "other.gguf"
     write(other, {1: torch.ones(7)}, "llama")
-    with pytest.raises(ModelError, match="has directions of 7 numbers, and this model has 32"):
+    with pytest.raises(ModelError, match="directions have 7 numbers, and this model's states 32"):
         small.engine.generate("a", Prompted(vectors=((str(other), 1.0),)))
     assert small.engine.generate("a", stop=Stop(2)).text is not None

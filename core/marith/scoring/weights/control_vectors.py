@@ -183,12 +183,14 @@ def _layer(name: str, stored: StoredTensor, fits: VectorShape) -> int:
     layer = int(match[1])
     if layer >= fits.layers:
         last = f"the layers of this model are 0 to {fits.layers - 1}"
-        _refuse(name, f"has a direction for layer {layer}, and {last}")
+        what = f"it has a direction for layer {layer}"
+        _refuse(name, f"was made for another model: {what}, and {last}")
     if len(stored.shape) != 1 or stored.kind != "F32":
         what = f"{list(stored.shape)} in {stored.kind}"
         _refuse(name, f"stores {stored.name} as {what}; a direction is one row in F32")
     if stored.size != fits.width:
-        _refuse(name, f"has directions of {stored.size} numbers, and this model has {fits.width}")
+        width = f"its directions have {stored.size} numbers, and this model's states {fits.width}"
+        _refuse(name, f"was made for another model: {width}")
     return layer
 
 

@@ -91,8 +91,12 @@ def written(arrays: dict[str, Any], *given: Any) -> Callable[[Path], str]:
 
 NAN = np.full(WIDTH, np.nan, np.float32)
 REFUSED: dict[str, Callable[[Path], str]] = {
-    "directions of 31 numbers, and this model has 32": written({"direction.1": row(WIDTH - 1)}),
-    "for layer 2, and the layers of this model are 0 to 1": written({"direction.2": row()}),
+    "another model: its directions have 31 numbers, and this model's states 32": written(
+        {"direction.1": row(WIDTH - 1)}
+    ),
+    "another model: it has a direction for layer 2, and the layers of this model are": written(
+        {"direction.2": row()}
+    ),
     "made for a model of type 'qwen2', not 'llama'": written({"direction.1": row()}, "qwen2"),
     "has controlvector.model_hint=7": written({"direction.1": row()}, 7),
     "holds no directions": written({}),
