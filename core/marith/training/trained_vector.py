@@ -17,6 +17,8 @@ from marith.scoring.weights.locate import GGUF
 from marith.training.directions import LayerLine
 from marith.training.vector_settings import VectorSettings
 
+# The strength to try first: docs/how-to/vectors.md#choose-a-strength.
+FIRST_STRENGTH = 0.25
 COLUMNS = ("layer", "AUC-ROC", "effect", "size", "chosen")
 
 
@@ -32,7 +34,7 @@ class VectorReport:
     learned: int
     held_out: int
     seconds: float
-    lines: tuple[LayerLine, ...]
+    lines: tuple[LayerLine, ...] = field(repr=False)
 
     def draw(self, path: Path) -> None:
         """Plot the effect size of each layer. Raises RequestError if matplotlib is missing."""
@@ -46,7 +48,7 @@ class VectorReport:
         figure.savefig(path, dpi=110)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TrainedVector:
     """A control vector in memory: a direction for each layer, from `negative` to `positive`.
 
@@ -57,7 +59,7 @@ class TrainedVector:
 
     report: VectorReport
     model_hint: str
-    directions: Mapping[int, Tensor] = field(repr=False)
+    directions: Mapping[int, Tensor]
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -76,8 +78,16 @@ class TrainedVector:
         except OSError as error:
             raise RequestError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
 
-    def show(self, out: Path, plot: Path | None = None) -> None:
-        """Print the figures of all layers, and how a term names the file `out`. Draw `plot`."""
+    def __repr__(self) -> str:
+        return f"<TrainedVector of {self.report.settings.model!r}: {self._layers}>"
+
+    def show(
+        self, out: str | PathLike[str] | None = None, plot: str | PathLike[str] | None = None
+    ) -> None:
+        """Print the figures of all layers, and which are chosen. Draw `plot`.
+
+        If `out` is the vector's file, also print how a term names the file.
+        """
         report, console = self.report, terminal()
         say(
             console,
@@ -88,9 +98,16 @@ class TrainedVector:
             ],
         )
         print_table(console, COLUMNS, [cells(line) for line in report.lines], left=())
-        say(console, [f"layers {self.layers[0]} to {self.layers[-1]} are in {out}"])
+        say(console, [f"chosen: {self._layers}"])
+        if out is not None:
+            say(console, [f'in a formula: prompted(vectors={{"{out}": {FIRST_STRENGTH}}})'])
         if plot is not None:
-            report.draw(plot)
+            report.draw(Path(plot))
+
+    @property
+    def _layers(self) -> str:
+        first, last = self.layers[0], self.layers[-1]
+        return f"layer {first}" if first == last else f"layers {first} to {last}"
 
 
 def is_another_vector(path: Path) -> bool:

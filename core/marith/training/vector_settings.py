@@ -42,7 +42,7 @@ class VectorSettings:
     model: str
     positive: str | Sequence[str]
     negative: str | Sequence[str]
-    continuations: Sequence[str] = field(default_factory=own_continuations)
+    continuations: Sequence[str] = field(default_factory=own_continuations, repr=False)
     layers: tuple[int, int] | None = None
     held_out: float = field(default=0.25, metadata=checked_by(_SHARE))
     batch_size: int = field(default=16, metadata=checked_by(whole_from(1)))

@@ -178,6 +178,21 @@ def test_layers_that_the_model_lacks_are_refused(folder: str) -> None:
         train_vector(settings(folder, layers=(1, 4)))
 
 
+def test_a_vector_in_python_prints_briefly_and_shows_its_table(
+    folder: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    vector = train_vector(settings(folder, layers=(2, 2)))
+    assert repr(vector) == f"<TrainedVector of {folder!r}: layer 2>"
+    assert TEXTS[1] not in repr(vector.report)
+    vector.show()
+    printed = capsys.readouterr().out
+    assert printed.endswith("chosen: layer 2\n")
+    assert "in a formula" not in printed
+    vector.show(str(tmp_path / "v.gguf"), str(tmp_path / "v.svg"))
+    assert capsys.readouterr().out.endswith('v.gguf": 0.25})\n')
+    assert (tmp_path / "v.svg").exists()
+
+
 @pytest.mark.parametrize(
     ("wrong", "problem"),
     [
@@ -214,7 +229,8 @@ def test_the_command_writes_a_vector_of_two_prompts(tmp_path: Path) -> None:
     assert code == 0
     assert "pocket: learned from 4 texts, held out 2 texts, read in" in printed
     assert "│     0 │" in printed
-    assert f"layers 2 to 3 are in {out}" in printed
+    assert "chosen: layers 2 to 3\n" in printed
+    assert f'in a formula: prompted(vectors={{"{out}": 0.25}})\n' in printed
     assert {one.name for one in GGUFReader(out).tensors} == {"direction.2", "direction.3"}
     assert plot.read_text().startswith("<?xml")
 
@@ -226,7 +242,7 @@ def test_the_command_reads_example_texts_and_layers(tmp_path: Path) -> None:
     sides = ("--positive-texts", str(tmp_path / "up"), "--negative-texts", str(tmp_path / "down"))
     code, printed, _ = cli(*sides, "--out", str(out), "--layers", "3")
     assert code == 0
-    assert f"layers 3 to 3 are in {out}" in printed
+    assert "chosen: layer 3\n" in printed
     assert [one.name for one in GGUFReader(out).tensors] == ["direction.3"]
 
 
