@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from marith.errors import RequestError
+from marith.errors import RequestError, names_checked
 from marith.request.checks import check_fields, checked_by, flag, number, whole, whole_from
 from marith.scoring.weights.locate import GGUF, context_length_of, locate
 from marith.scoring.weights.placing import device_for
@@ -15,6 +15,7 @@ _POSITIVE = number("a number above 0", lambda value: value > 0)
 _SHARE = number("a number above 0 and below 1", lambda value: 0 < value < 1)
 
 
+@names_checked()
 @dataclass(frozen=True, slots=True)
 class Settings:
     """One training: `base` becomes a classifier of the labels in `data`, and is saved in `out`.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from marith.errors import RequestError, shown
+from marith.errors import RequestError, names_checked, shown
 from marith.request.checks import check_fields, checked_by, filled, number, texts, whole, whole_from
 from marith.scoring.weights.locate import locate
 from marith.scoring.weights.placing import Placement, device_for
@@ -23,6 +23,7 @@ def own_continuations() -> tuple[str, ...]:
     return tuple(_OWN.read_text(encoding="utf-8").splitlines())
 
 
+@names_checked()
 @dataclass(frozen=True, slots=True)
 class VectorSettings:
     """One training: the direction from `negative` to `positive` in the hidden states of `model`.

@@ -22,9 +22,9 @@ from transformers import (
 from typer.testing import CliRunner
 
 from marith.cli import app
-from marith.errors import RequestError
+from marith.errors import RequestError, UnknownOption
 from marith.testing import CHAT_TEMPLATE, LETTERS, tiny_tokenizer
-from marith.training import VectorSettings, train_vector
+from marith.training import Settings, VectorSettings, train_vector
 from marith.training.directions import choose, measure
 
 WORDS = ("user", "assistant", ":", *LETTERS)
@@ -191,6 +191,14 @@ def test_a_vector_in_python_prints_briefly_and_shows_its_table(
     vector.show(str(tmp_path / "v.gguf"), str(tmp_path / "v.svg"))
     assert capsys.readouterr().out.endswith('v.gguf": 0.25})\n')
     assert (tmp_path / "v.svg").exists()
+
+
+def test_a_misspelt_setting_has_advice() -> None:
+    wrong: Any = {"positve": "Hot."}
+    with pytest.raises(UnknownOption, match="no 'positve'; did you mean 'positive'"):
+        VectorSettings("pocket", negative="Cold.", **wrong)
+    with pytest.raises(UnknownOption, match="Settings takes no 'epoch'; did you mean 'epochs'"):
+        Settings("pocket", Path("data.csv"), Path("out"), epoch=1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
