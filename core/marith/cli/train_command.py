@@ -99,7 +99,9 @@ def train_vector(
         from marith.training.trained_vector import is_another_vector
 
         # Without --continuations, the settings have texts of the package.
-        more: Any = {} if continuations is None else {"continuations": lines(continuations)}
+        more: Any = {}
+        if continuations is not None:
+            more["continuations"] = _texts("--continuations", continuations)
         settings = VectorSettings(
             model, _side("positive", positive, positive_texts),
             _side("negative", negative, negative_texts), layers=_layers(layers), held_out=held_out,
@@ -121,8 +123,17 @@ def _side(name: str, prompt: str | None, texts: Path | None) -> str | list[str]:
     if prompt is not None and texts is None:
         return prompt
     if texts is not None and prompt is None:
-        return lines(texts)
+        return _texts(f"--{name}-texts", texts)
     raise RequestError(f"write either --{name} or --{name}-texts")
+
+
+def _texts(option: str, path: Path) -> list[str]:
+    """Return the lines of a file. Raises RequestError for fewer than two."""
+    texts = lines(path)
+    if len(texts) < 2:
+        has = f"{str(path)!r} has {len(texts)}"
+        raise RequestError(f"the file of {option} must have at least two lines of text; {has}")
+    return texts
 
 
 def _layers(written: str | None) -> tuple[int, int] | None:

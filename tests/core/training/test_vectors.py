@@ -271,6 +271,19 @@ def test_the_command_replaces_a_vector_but_not_a_model(tmp_path: Path) -> None:
     assert [one.name for one in GGUFReader(out).tensors] == ["direction.3"]
 
 
+def test_too_few_lines_are_refused_by_option_and_file(tmp_path: Path) -> None:
+    few, many = tmp_path / "few.txt", tmp_path / "many.txt"
+    few.write_text("One line.\n\n")
+    many.write_text("One line.\nAnother.\n")
+    sides = ("--positive-texts", str(many), "--negative-texts", str(few))
+    for given, option in ((sides, "--negative-texts"), ((*HAPPY, *SAD), "--continuations")):
+        more = ("--continuations", str(few)) if option == "--continuations" else ()
+        code, _, said = cli("--out", str(tmp_path / "out.gguf"), *given, *more)
+        assert code == 2
+        assert f"the file of {option} must have at least two lines of text" in said
+        assert f"; {str(few)!r} has 1\n" in said
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
