@@ -19,6 +19,11 @@ from marith.training.vector_settings import VectorSettings
 
 # The strength to try first: docs/how-to/vectors.md#choose-a-strength.
 FIRST_STRENGTH = 0.25
+# The table is doubtful with fewer held-out texts.
+FEWEST = 8
+# The vector is doubtful if no layer reaches this area: prompts that hardly differ, such as "Answer
+# the question." and "Please answer the question.", reach 0.76 to 0.78 on SmolLM2-135M-Instruct.
+LEAST = 0.8
 COLUMNS = ("layer", "AUC-ROC", "effect", "size", "chosen")
 
 
@@ -35,6 +40,22 @@ class VectorReport:
     held_out: int
     seconds: float
     lines: tuple[LayerLine, ...] = field(repr=False)
+
+    @property
+    def warning(self) -> str:
+        """A sentence about too few held-out texts, or about sides that are too similar, or ""."""
+        if self.held_out < FEWEST:
+            return (
+                f"the table rests on {counted(self.held_out, 'held-out text')}: give more texts, "
+                f"so that at least {FEWEST} are held out"
+            )
+        best = max(line.auc for line in self.lines if line.chosen)
+        if best < LEAST:
+            return (
+                f"the chosen layers hardly tell the two sides apart: their best AUC-ROC is "
+                f"{best:.3f}; make the prompts more extreme, or the texts more different"
+            )
+        return ""
 
     def draw(self, path: Path) -> None:
         """Plot the effect size of each layer. Raises RequestError if matplotlib is missing."""
@@ -84,7 +105,7 @@ class TrainedVector:
     def show(
         self, out: str | PathLike[str] | None = None, plot: str | PathLike[str] | None = None
     ) -> None:
-        """Print the figures of all layers, and which are chosen. Draw `plot`.
+        """Print the figures of all layers, which are chosen, and any warning. Draw `plot`.
 
         If `out` is the vector's file, also print how a term names the file.
         """
@@ -98,7 +119,7 @@ class TrainedVector:
             ],
         )
         print_table(console, COLUMNS, [cells(line) for line in report.lines], left=())
-        say(console, [f"chosen: {self._layers}"])
+        say(console, [f"chosen: {self._layers}", *filter(None, [report.warning])])
         if out is not None:
             say(console, [f'in a formula: prompted(vectors={{"{out}": {FIRST_STRENGTH}}})'])
         if plot is not None:

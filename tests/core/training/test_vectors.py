@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from marith.cli import app
 from marith.errors import RequestError, UnknownOption
 from marith.testing import CHAT_TEMPLATE, LETTERS, tiny_tokenizer
-from marith.training import Settings, VectorSettings, train_vector
+from marith.training import LayerLine, Settings, VectorReport, VectorSettings, train_vector
 from marith.training.directions import choose, measure
 
 WORDS = ("user", "assistant", ":", *LETTERS)
@@ -186,11 +186,23 @@ def test_a_vector_in_python_prints_briefly_and_shows_its_table(
     assert TEXTS[1] not in repr(vector.report)
     vector.show()
     printed = capsys.readouterr().out
-    assert printed.endswith("chosen: layer 2\n")
+    assert "chosen: layer 2\nthe table rests on 4 held-out texts" in printed
     assert "in a formula" not in printed
     vector.show(str(tmp_path / "v.gguf"), str(tmp_path / "v.svg"))
     assert capsys.readouterr().out.endswith('v.gguf": 0.25})\n')
     assert (tmp_path / "v.svg").exists()
+
+
+def test_a_weak_table_has_one_warning() -> None:
+    asked = VectorSettings("pocket", "Hot.", "Cold.")
+
+    def warning(held_out: int, *aucs: float) -> str:
+        lines = [LayerLine(i, one, 1.0, 0.1, chosen=0 < i < 3) for i, one in enumerate(aucs)]
+        return VectorReport(asked, 60, held_out, 1.0, (*lines,)).warning
+
+    assert warning(8, 0.5, 0.8, 0.6, 0.5) == ""
+    assert "best AUC-ROC is 0.790; make" in warning(8, 0.9, 0.6, 0.79, 0.9)
+    assert "rests on 7 held-out texts: give more" in warning(7, 0.9, 0.6, 0.9, 0.9)
 
 
 def test_a_misspelt_setting_has_advice() -> None:
@@ -237,7 +249,7 @@ def test_the_command_writes_a_vector_of_two_prompts(tmp_path: Path) -> None:
     assert code == 0
     assert "pocket: learned from 4 texts, held out 2 texts, read in" in printed
     assert "│     0 │" in printed
-    assert "chosen: layers 2 to 3\n" in printed
+    assert "chosen: layers 2 to 3\nthe table rests on 2 held-out texts: give more" in printed
     assert f'in a formula: prompted(vectors={{"{out}": 0.25}})\n' in printed
     assert {one.name for one in GGUFReader(out).tensors} == {"direction.2", "direction.3"}
     assert plot.read_text().startswith("<?xml")
