@@ -17,8 +17,9 @@ from marith.scoring.weights.locate import GGUF
 from marith.training.directions import LayerLine
 from marith.training.vector_settings import VectorSettings
 
-# The strength to try first: docs/how-to/vectors.md#choose-a-strength.
-FIRST_STRENGTH = 0.25
+# A strength times the size of the last layer, at which texts change and stay fluent:
+# docs/reference/effects.md#control-vectors.
+FIRST_SHIFT = 0.03
 # The table is doubtful with fewer held-out texts.
 FEWEST = 8
 # The vector is doubtful if no layer reaches this area: prompts that hardly differ, such as "Answer
@@ -40,6 +41,12 @@ class VectorReport:
     held_out: int
     seconds: float
     lines: tuple[LayerLine, ...] = field(repr=False)
+
+    @property
+    def first_strength(self) -> float:
+        """The strength to try first: about 0.03 / size at the last chosen layer, and at most 1."""
+        size = [line.size for line in self.lines if line.chosen][-1]
+        return float(f"{FIRST_SHIFT / max(size, FIRST_SHIFT):.1g}")
 
     @property
     def warning(self) -> str:
@@ -107,7 +114,8 @@ class TrainedVector:
     ) -> None:
         """Print the figures of all layers, which are chosen, and any warning. Draw `plot`.
 
-        If `out` is the vector's file, also print how a term names the file.
+        If `out` is the vector's file, also print how a term names the file, with the strength to
+        try first.
         """
         report, console = self.report, terminal()
         say(
@@ -121,7 +129,8 @@ class TrainedVector:
         print_table(console, COLUMNS, [cells(line) for line in report.lines], left=())
         say(console, [f"chosen: {self._layers}", *filter(None, [report.warning])])
         if out is not None:
-            say(console, [f'in a formula: prompted(vectors={{"{out}": {FIRST_STRENGTH}}})'])
+            strength = report.first_strength
+            say(console, [f'in a formula: prompted(vectors={{"{out}": {strength}}})'])
         if plot is not None:
             report.draw(Path(plot))
 

@@ -189,8 +189,17 @@ def test_a_vector_in_python_prints_briefly_and_shows_its_table(
     assert "chosen: layer 2\nthe table rests on 4 held-out texts" in printed
     assert "in a formula" not in printed
     vector.show(str(tmp_path / "v.gguf"), str(tmp_path / "v.svg"))
-    assert capsys.readouterr().out.endswith('v.gguf": 0.25})\n')
+    strength = vector.report.first_strength
+    assert capsys.readouterr().out.endswith(f'v.gguf": {strength}}})\n')
     assert (tmp_path / "v.svg").exists()
+
+
+def test_the_first_strength_is_small_where_the_direction_is_long() -> None:
+    asked = VectorSettings("pocket", "Hot.", "Cold.")
+    for size, strength in ((0.18, 0.2), (0.085, 0.4), (0.3, 0.1), (0.01, 1.0), (0.0, 1.0)):
+        sizes = enumerate((0.5, size, 0.5))
+        lines = [LayerLine(i, 0.9, 1.0, each, chosen=i < 2) for i, each in sizes]
+        assert VectorReport(asked, 60, 20, 1.0, (*lines,)).first_strength == strength
 
 
 def test_a_weak_table_has_one_warning() -> None:
@@ -250,7 +259,7 @@ def test_the_command_writes_a_vector_of_two_prompts(tmp_path: Path) -> None:
     assert "pocket: learned from 4 texts, held out 2 texts, read in" in printed
     assert "│     0 │" in printed
     assert "chosen: layers 2 to 3\nthe table rests on 2 held-out texts: give more" in printed
-    assert f'in a formula: prompted(vectors={{"{out}": 0.25}})\n' in printed
+    assert f'in a formula: prompted(vectors={{"{out}": 0.1}})\n' in printed
     assert {one.name for one in GGUFReader(out).tensors} == {"direction.2", "direction.3"}
     assert plot.read_text().startswith("<?xml")
 
