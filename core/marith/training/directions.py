@@ -22,8 +22,8 @@ class LayerLine:
 
     `auc` is the share of pairs of a positive and a negative state in which the positive state lies
     further along the direction: 0.5 is chance. `effect` is Cohen's d: the distance of the two means
-    along the direction, in standard deviations. `size` is the length of the direction, relative to
-    the mean length of the states.
+    along the direction, in standard deviations. `size` is the length of the direction, divided by
+    the mean length of the states: at 0.1, strength 1 moves a state by a tenth of its length.
     """
 
     layer: int
@@ -98,9 +98,10 @@ def effect(ours: Tensor, theirs: Tensor) -> float:
 def choose(aucs: Sequence[float]) -> tuple[int, int]:
     """Return the first and the last layer to use, by the AUC of each layer.
 
-    They are the first and the last layer between a third and three quarters of the model's depth
-    whose AUC lies at least half as far above 0.5 as the best AUC there. Layer 0 is never used,
-    because llama.cpp adds no direction there.
+    Only layers between a third and three quarters of the model's depth count, and never layer 0,
+    because llama.cpp adds no direction there. Of these layers, the first and the last are returned
+    whose AUC lies at least half as far above 0.5 as the best AUC: at a best AUC of 0.9, at least
+    0.7.
     """
     low = max(1, int(len(aucs) * MIDDLE[0]))
     high = max(low + 1, int(len(aucs) * MIDDLE[1]))
