@@ -44,7 +44,7 @@ WRAPS = (
 )  # fmt: skip
 FACTORS = (
     "max_prob({0})", "entropy({0})", "jsd({0}, {1})", "margin({0})", "first(3)", "decay(9)",
-    "position()", "renyi({1}, {0})", "maximum(max_prob({0}), 0.1)",
+    "position()", "reasoning()", "calling()", "renyi({1}, {0})", "maximum(max_prob({0}), 0.1)",
     "sigmoid(entropy({0}) - max_prob({1}))",
     "minimum(margin({0}), max_prob({1}), 0.9)", "max_prob({0})/(1 + entropy({1}))", "balance(a, b)",
     "class_prob(C)", "indicator({0} - {1})",

@@ -39,6 +39,7 @@ from marith.formula.tree.operators import (
 )
 from marith.formula.tree.signals import (
     balance,
+    calling,
     class_prob,
     decay,
     entropy,
@@ -48,6 +49,7 @@ from marith.formula.tree.signals import (
     margin,
     max_prob,
     position,
+    reasoning,
     renyi,
 )
 from marith.formula.tree.terms import Classifier, NGram, Prompted, Uniform
@@ -192,6 +194,7 @@ __all__ = [
     "WhatIf",
     "agreed",
     "balance",
+    "calling",
     "class_prob",
     "decay",
     "define",
@@ -215,6 +218,7 @@ __all__ = [
     "parse",
     "position",
     "posterior",
+    "reasoning",
     "relu",
     "rendered_prompts",
     "renyi",

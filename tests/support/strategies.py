@@ -36,6 +36,7 @@ from marith.formula.tree.operators import (
 from marith.formula.tree.signals import (
     POSITION,
     balance,
+    calling,
     class_prob,
     decay,
     entropy,
@@ -47,6 +48,7 @@ from marith.formula.tree.signals import (
     margin,
     max_prob,
     position,
+    reasoning,
     renyi,
 )
 from marith.formula.tree.terms import RESERVED, SCALES, Classifier, NGram, Prompted, Term, Uniform
@@ -147,6 +149,8 @@ MEASURES: Sequence[Callable[[Parts], Varying]] = (
     lambda one: first(one.draw(counts)),
     lambda one: decay(one.draw(sizes)),
     lambda one: position(),
+    lambda one: reasoning(),
+    lambda one: calling(),
     lambda one: balance(one.formula(), one.formula()),
 )
 ARITHMETIC: Sequence[Callable[[Parts], Varying]] = (

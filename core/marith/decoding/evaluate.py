@@ -52,8 +52,10 @@ from marith.formula.tree.signals import (
     First,
     Index,
     Indicator,
+    Inside,
     judgement_of,
     likelihood_of,
+    observed_by,
 )
 from marith.formula.tree.terms import Classifier, Term
 from marith.tensor_rows import has_nan
@@ -457,6 +459,11 @@ def _compute_decay(factor: Decay, at: Evaluation) -> Tensor:
 @factor_value.register
 def _compute_index(_factor: Index, at: Evaluation) -> Tensor:
     return at.rows[POSITION]
+
+
+@factor_value.register
+def _compute_inside(inside: Inside, at: Evaluation) -> Tensor:
+    return at.rows[observed_by(inside)]
 
 
 @factor_value.register

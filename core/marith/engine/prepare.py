@@ -18,7 +18,7 @@ from marith.formula.meaning.checking import check
 from marith.formula.meaning.large_factors import extreme
 from marith.formula.tree.nodes import Formula, Name
 from marith.formula.tree.printing import unquoted, without_texts
-from marith.formula.tree.terms import Prompted, Term
+from marith.formula.tree.terms import Calling, Prompted, Reasoning, Term
 from marith.request.plan import Plan, formula_in_plan
 from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
@@ -89,6 +89,10 @@ def prepare(
         registry.warnings.of_template()
     readings = _readings(plan, scorers, prompt, deadline)
     visible = _visible(bare, readings, registry, prompt)
+    # Marks of reasoning and calls are looked for in the text as the bare model reads it.
+    seen = replace(prompt, tokens=tuple(visible))
+    marked = (term for term in readings if isinstance(term, (Reasoning, Calling)))
+    readings |= {term: scorers[term].read(term, seen) for term in marked}
     budget = budget_of(plan, scorers, readings, prefix, request, len(visible))
     for warning in budget.warnings:
         registry.warnings.once("max_tokens", warning)

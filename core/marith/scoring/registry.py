@@ -11,12 +11,14 @@ import torch
 
 from marith.errors import FormulaError, ModelError, shown
 from marith.formula.tree.terms import (
+    Calling,
     Classifier,
     Judgement,
     Likelihood,
     NGram,
     Position,
     Prompted,
+    Reasoning,
     Term,
     Uniform,
 )
@@ -31,6 +33,7 @@ from marith.scoring.scorer import Scorer
 from marith.scoring.terms.classifier_scorer import ClassifierScorer
 from marith.scoring.terms.ngram_scorer import NGramScorer
 from marith.scoring.terms.prompted_scorer import PromptedScorer
+from marith.scoring.terms.text_marks import TextMarks
 from marith.scoring.terms.trivial import PositionScorer, UniformScorer
 from marith.scoring.weights import loader
 from marith.scoring.weights.checkpoint import Checkpoint
@@ -80,6 +83,7 @@ class Registry:
             NGram: self._ngrams,
             Uniform: UniformScorer(self.vocabulary, self.device),
             Position: PositionScorer(self.device),
+            **dict.fromkeys((Reasoning, Calling), TextMarks(self.vocabulary, self.device)),
         }
 
     def find(self, term: Term) -> tuple[Scorer, object]:

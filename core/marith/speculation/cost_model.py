@@ -13,7 +13,15 @@ from torch import Tensor
 
 from marith.decoding.evaluate import evaluate
 from marith.formula.tree.nodes import Formula
-from marith.formula.tree.terms import NGram, Observation, Position, Term, Uniform
+from marith.formula.tree.terms import (
+    Calling,
+    NGram,
+    Observation,
+    Position,
+    Reasoning,
+    Term,
+    Uniform,
+)
 from marith.request.plan import MOST, Plan
 from marith.speculation.execution_plan import ExecutionPlan, with_observed
 from marith.speculation.verify import Verdict, overlap
@@ -24,6 +32,8 @@ from marith.tensor_rows import rows_of
 # the formula.
 LAGS = (2, 3, 4, 5, 6, 8)
 TOKENS = 300
+# Terms of these kinds need no model.
+WITHOUT_MODEL = NGram, Uniform, Position, Reasoning, Calling
 Acceptance: TypeAlias = "Callable[[Formula | None, Formula], float]"
 
 
@@ -41,7 +51,7 @@ class Price:
 
         The number of positions does not matter.
         """
-        return cls(frozenset((term,)), float(not isinstance(term, (NGram, Uniform, Position))))
+        return cls(frozenset((term,)), float(not isinstance(term, WITHOUT_MODEL)))
 
     @classmethod
     def by_time(cls, terms: Iterable[Term], seconds: Mapping[int, float]) -> Price:

@@ -14,8 +14,10 @@ from marith.formula.tree.signals import (
     Decay,
     First,
     Index,
+    Inside,
     judgement_of,
     likelihood_of,
+    observed_by,
 )
 from marith.formula.tree.terms import Classifier, Term
 
@@ -70,6 +72,11 @@ def _find_needs_of_class_prob(factor: ClassProb) -> tuple[Node, ...]:
 @needed.register
 def _find_needs_of_first_or_decay_or_index(_factor: First | Decay | Index) -> tuple[Node, ...]:
     return (POSITION,)
+
+
+@needed.register
+def _find_needs_of_inside(inside: Inside) -> tuple[Node, ...]:
+    return (observed_by(inside),)
 
 
 @needed.register

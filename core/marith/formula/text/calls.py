@@ -31,7 +31,7 @@ CALLS: dict[str, Callable[..., Node]] = {
     )},
     **{name: getattr(signals, name) for name in (
         "jsd", "renyi", "entropy", "max_prob", "margin", "indicator", "class_prob", "first",
-        "decay", "position", "balance",
+        "decay", "position", "reasoning", "calling", "balance",
     )},
     **{name: getattr(factors, name) for name in ("maximum", "minimum", "sigmoid")},
 }  # fmt: skip

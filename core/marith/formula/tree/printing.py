@@ -17,7 +17,15 @@ from marith.formula.tree.factors import Arithmetic, Comparison, Extreme, Factor
 from marith.formula.tree.node import Node, printed, printed_length
 from marith.formula.tree.nodes import Cut, Formula, Name, Scaled, Sum, Tempered
 from marith.formula.tree.operators import Agreed, Mixture, SelfDebias
-from marith.formula.tree.signals import ClassProb, Concentration, Decay, Divergence, First, Index
+from marith.formula.tree.signals import (
+    ClassProb,
+    Concentration,
+    Decay,
+    Divergence,
+    First,
+    Index,
+    Inside,
+)
 from marith.formula.tree.terms import Classifier, Judgement, NGram, Prompted
 
 # A piece is text, or a part of the formula with a precedence. The part needs parentheses if its own
@@ -245,6 +253,11 @@ def _print_decay(factor: Decay) -> list[Piece]:
 @pieces.register
 def _print_index(_factor: Index) -> list[Piece]:
     return call("position")
+
+
+@pieces.register
+def _print_inside(inside: Inside) -> list[Piece]:
+    return call(inside.part)
 
 
 @pieces.register

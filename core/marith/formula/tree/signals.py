@@ -8,9 +8,17 @@ from marith.errors import FormulaError, shown
 from marith.formula.tree.aligned import Aligned
 from marith.formula.tree.factors import LARGEST_FACTOR, Varying, is_number, plain
 from marith.formula.tree.nodes import Formula, Name, as_members
-from marith.formula.tree.terms import Classifier, Judgement, Likelihood, Position, Term
+from marith.formula.tree.terms import (
+    Calling,
+    Classifier,
+    Judgement,
+    Likelihood,
+    Position,
+    Reasoning,
+    Term,
+)
 
-POSITION = Position()
+POSITION, REASONING, CALLING = Position(), Reasoning(), Calling()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +75,16 @@ class Decay(Varying):
 @dataclass(frozen=True, slots=True, eq=False)
 class Index(Varying):
     """The number of tokens of the answer before this token: 0 for the first token."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inside(Varying):
+    """The number 1 if this token is inside a part of the text, else 0.
+
+    `part` is "reasoning" or "calling".
+    """
+
+    part: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,12 +164,33 @@ def position() -> Varying:
     return Index()
 
 
+def reasoning() -> Varying:
+    """Return 1 if this token is inside the model's reasoning, else 0.
+
+    The prompt may have begun the reasoning. The marks around it are those of the chat template.
+    """
+    return Inside("reasoning")
+
+
+def calling() -> Varying:
+    """Return 1 if this token is inside a tool call, else 0.
+
+    After a call is opened, only calls follow. The number is 0 if no tool may be called.
+    """
+    return Inside("calling")
+
+
 def balance(first: Formula, second: Formula) -> Varying:
     """Return a share b of `first`, with 1 − b for `second`, that avoids reciting memorised text.
 
     The share is computed at each position, as in CP-Fuse (Abad et al., 2024).
     """
     return Balance(*as_members("balance", (first, second)))
+
+
+def observed_by(inside: Inside) -> Reasoning | Calling:
+    """Return the observation of the part of the text that a factor names."""
+    return REASONING if inside.part == "reasoning" else CALLING
 
 
 def judgement_of(judge: Formula) -> Judgement:

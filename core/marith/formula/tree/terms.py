@@ -247,6 +247,16 @@ class Position(Observation):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Reasoning(Observation):
+    """The number 1 if this token is inside the reasoning, else 0."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Calling(Observation):
+    """The number 1 if this token is inside a tool call, else 0."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Judgement(Observation):
     """The log-probability that a classifier gives to `label` for the text so far."""
 

@@ -10,6 +10,7 @@
 - `text_encoder`: the tokens of texts that a classifier reads again and again.
 - `text_likelihood`: the likelihood of the text so far.
 - `tree_runner`: runs a classifier over prefix trees, and caches their roots.
+- `text_marks`: says whether a text is inside its reasoning or a tool call.
 - `trivial`: the uniform distribution and positions.
 - `whole_texts`: runs classifiers that read whole texts.
 """
