@@ -10,7 +10,7 @@ from marith.formula.meaning.weights import Weights
 from marith.formula.tree.factors import Varying
 from marith.formula.tree.node import Node
 from marith.formula.tree.nodes import Formula, Scaled, Sum
-from marith.formula.tree.operators import Supersede
+from marith.formula.tree.operators import Supersede, Where
 from marith.formula.tree.terms import Classifier, Term
 
 
@@ -19,9 +19,9 @@ def part(formula: Formula, computed: Collection[Term]) -> Formula | None:
 
     The formula has no names. Of a sum, the defined members are added up (the sub-formulas P_t of
     the paper, section 4). A union, an intersection or a cut is defined once all its terms are
-    computed. A draft is used until the formula that supersedes it is defined. Returns None if
-    nothing is defined, or if the weights of the defined members do not add up to more than zero, as
-    for a classifier alone.
+    computed. `where` is defined once its condition and one of its formulas are. A draft is used
+    until the formula that supersedes it is defined. Returns None if nothing is defined, or if the
+    weights of the defined members do not add up to more than zero, as for a classifier alone.
 
     For `M - 0.5*a + union(b, c)` with M and b computed, the part is `M`.
     """
@@ -103,6 +103,18 @@ def _define_part_of_sum(total: Sum, partial: Partial) -> Formula | None:
     if members == total.members:
         return total
     return Sum(members) if len(members) > 1 else next(iter(members), None)
+
+
+@defined.register
+def _define_part_of_where(where: Where, partial: Partial) -> Formula | None:
+    sides = where.condition.left, where.condition.right
+    if not all(partial.complete(side) for side in sides if isinstance(side, Varying)):
+        return None
+    then, otherwise = partial.distribution(where.then), partial.distribution(where.otherwise)
+    if then is None or otherwise is None:
+        return then or otherwise
+    same = then is where.then and otherwise is where.otherwise
+    return where if same else Where(where.condition, then, otherwise)
 
 
 @defined.register
