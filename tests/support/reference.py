@@ -6,7 +6,7 @@ import copy
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -25,7 +25,14 @@ from marith.formula.meaning.leaves import leaves
 from marith.formula.meaning.removal import without_classifiers, without_cuts
 from marith.formula.text.trust import parse
 from marith.formula.tree.nodes import Formula
-from marith.formula.tree.terms import Judgement, Likelihood, Position
+from marith.formula.tree.terms import (
+    Calling,
+    Judgement,
+    Likelihood,
+    Observation,
+    Position,
+    Reasoning,
+)
 from marith.request.prompt import Prompt, to_prompt
 from marith.scoring.prompting.templates import to_plain_text, to_tokens
 from marith.scoring.prompting.tokenizer import Vocabulary
@@ -58,6 +65,9 @@ class Reference:
                 spoken[term] = self._spoken(term, asked, tokens)[-1:]
             elif isinstance(term, Position):
                 spoken[term] = torch.tensor([[float(len(tokens))]])
+            elif isinstance(term, (Reasoning, Calling)):
+                told = self._is_inside(term, asked, tokens)
+                spoken[term] = torch.tensor([[float(told)]])
             elif isinstance(term, Likelihood):
                 assert isinstance(term.of, Prompted)
                 rows = self._spoken(term.of, asked, tokens)[-len(tokens) - 1 : -1]
@@ -88,6 +98,12 @@ class Reference:
         if allowed is not None and not bool((whole > -math.inf)[..., allowed].any()):
             return evaluate(without_cuts(formula), spoken)
         return whole
+
+    def _is_inside(self, part: Reasoning | Calling, asked: Prompt, tokens: list[int]) -> bool:
+        if isinstance(part, Calling) and not asked.tools:
+            return False
+        opened = self.vocabulary.opens_reasoning(to_tokens(Prompted(), asked, self.vocabulary))
+        return is_inside(part, self.vocabulary, opened, tokens)
 
     def _asked(self, request: Request) -> Prompt:
         told = request.tools.definitions if request.tools and request.tools.callable else ()
@@ -232,6 +248,26 @@ class Reference:
         for token in candidates:
             ratios[0, token] = self._judged(term, [*tokens, token], reading) - before
         return ratios
+
+
+def is_inside(
+    part: Observation, vocabulary: Vocabulary, opened: bool, tokens: Sequence[int]
+) -> bool:
+    """Return by the whole spelling of a text whether it is inside its reasoning, or a call.
+
+    If `opened`, the prompt has begun the reasoning.
+    """
+    text, tool_format = vocabulary.spell(tokens), vocabulary.tool_format
+    if tool_format.thinking is not None:
+        begin, end = tool_format.thinking
+        if opened or text.lstrip().startswith(begin):
+            thought = text if opened else text.lstrip().removeprefix(begin)
+            _, ended, text = thought.partition(end)
+            if not ended:
+                return isinstance(part, Reasoning)
+        elif begin.startswith(text.lstrip()):
+            return False
+    return isinstance(part, Calling) and tool_format.calls.opening in text
 
 
 @cache

@@ -24,7 +24,7 @@ from marith.decoding.evaluate import candidates_of, evaluate
 from marith.decoding.row_constraints import penalised
 from marith.decoding.sampling import warp
 from marith.formula.meaning.binding import bind, resolve
-from marith.formula.tree.terms import Position, Term
+from marith.formula.tree.terms import Position, Reasoning, Term
 from marith.speculation.execution_plan import LOOKUP, ExecutionPlan
 from marith.speculation.verify import NOT_DRAFTED, Verdict, verify
 from marith.speculation.window import DraftWindow
@@ -48,8 +48,8 @@ class Setup:
 
     `law` computes the composed scores from the rows of the tables. With "auto", `lengths` says how
     many tokens are drafted after a text of which every token is verified, and whether models draft
-    them. `rooms` are tokens that a draft's context holds; `alternative` is the formula after a text
-    for which `steered` is false.
+    them. `rooms` are tokens that a draft's context holds. `reasons` says of each text whether
+    `reasoning()` observes 1 after it.
     """
 
     formula: str
@@ -59,8 +59,7 @@ class Setup:
     ends: frozenset[int] = frozenset()
     rooms: Mapping[str, int] = field(default_factory=dict)
     lengths: Callable[[Sequence[int]], tuple[int, bool]] | None = None
-    alternative: str | None = None
-    steered: Callable[[Sequence[int]], bool] | None = None
+    reasons: Callable[[Sequence[int]], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -100,15 +99,14 @@ class Driver:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        alternative = None if setup.alternative is None else bind(parse(setup.alternative), KNOWN)
-        self.plan = ExecutionPlan.of(parse(setup.formula), KNOWN, setup.plan, alternative)
+        self.plan = ExecutionPlan.of(parse(setup.formula), KNOWN, setup.plan)
         self._shared: list[Any] = []
         self._numbers: dict[Hashable, int] = {}
 
     def begin(self) -> DraftWindow:
         setup, named = self.setup, {NAME_OF[term]: term for term in self.plan.drafts}
         rooms = {named[name]: room for name, room in setup.rooms.items()}
-        return DraftWindow(self.plan, MOST, setup.ends, rooms, setup.steered)
+        return DraftWindow(self.plan, MOST, setup.ends, rooms)
 
     def verified(self, window: DraftWindow) -> tuple[int, ...]:
         """Return the tokens that are final."""
@@ -118,7 +116,7 @@ class Driver:
         """Propose and score until there is something to verify, and return it."""
         self._draft(window)
         window.receive(self._answers(window))
-        rows = torch.cat([composed(block) for block in window.blocks()])
+        rows = composed(window.block())
         places, standing = window.places, window.standing()
         return [
             Check(
@@ -194,6 +192,10 @@ class Driver:
             texts = [tuple(text[:at]) for at in range(len(text) + 1 - count, len(text) + 1)]
             if isinstance(term, Position):
                 rows = torch.tensor([[len(one)] for one in texts], dtype=torch.float64)
+            elif isinstance(term, Reasoning):
+                assert self.setup.reasons is not None
+                told = [[float(self.setup.reasons(one))] for one in texts]
+                rows = torch.tensor(told, dtype=torch.float64)
             else:
                 table = TABLES[NAME_OF[term]]
                 rows = torch.from_numpy(np.stack([table[NUMBER[one]] for one in texts]))

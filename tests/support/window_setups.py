@@ -13,6 +13,7 @@ from support.window_driver import Setup
 from marith import Plan, Sampling
 
 SUM, PART = "M + 0.8*a - 0.5*b", "supersede(d, M) + 0.8*a - 0.5*b"
+ASIDE = f"where(reasoning() > 0, h, {SUM})"
 FACTORS = [factors for factors in product((1, 2, 3), repeat=3) if 1 in factors]
 
 
@@ -60,8 +61,8 @@ def fading(rows: Rows, text: Sequence[int]) -> Row:
     return (mixed + weight * rows["b"] + rows["c"]) / (2 + weight)
 
 
-def is_steered(text: Sequence[int]) -> bool:
-    return sum(text) % 2 == 0
+def reasons(text: Sequence[int]) -> bool:
+    return sum(text) % 2 == 1
 
 
 def aside(rows: Rows, text: Sequence[int]) -> Row:
@@ -69,7 +70,7 @@ def aside(rows: Rows, text: Sequence[int]) -> Row:
 
     `h` excludes some tokens.
     """
-    return SUMMED(rows, text) if is_steered(text) else rows["h"]
+    return rows["h"] if reasons(text) else SUMMED(rows, text)
 
 
 def lengths(text: Sequence[int]) -> tuple[int, bool]:
@@ -121,8 +122,9 @@ SETUPS: dict[str, Setup] = {
     ),
     "auto": Setup(SUM, SUMMED, "auto", lengths=lengths),
     "auto, a draft for a part": Setup(PART, SUMMED, "auto", lengths=lengths),
-    "auto, another formula aside": Setup(
-        SUM, aside, "auto", lengths=lengths, alternative="h", steered=is_steered
+    "auto, another formula aside": Setup(ASIDE, aside, "auto", lengths=lengths, reasons=reasons),
+    "factors 1 2 3, another formula aside": replace(
+        of_factors(ASIDE, aside, "hMab", 1, 1, 2, 3), reasons=reasons
     ),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -146,18 +146,6 @@ class AnswerGrammars:
             grammar = self._compiled[key] = Compiled(source, self.lexicon)
         self._recent.use(grammar, max(LEAST, grammar.letters))
         return grammar
-
-    def outside_calls(self, opened: bool, tokens: Sequence[int]) -> bool:
-        """Return True if a text has not opened a call. After a call is opened, only calls follow.
-
-        If `opened`, the prompt has begun the reasoning, in which no call is opened.
-        """
-        text, tool_format = self.vocabulary.spell(tokens), self.vocabulary.tool_format
-        if tool_format.thinking is not None:
-            begin, end = tool_format.thinking
-            if opened or text.lstrip().startswith(begin):
-                _, _, text = text.partition(end)
-        return tool_format.calls.opening not in text
 
 
 def answer_source(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from marith.formula.tree.nodes import Formula
@@ -37,22 +37,20 @@ class ComposedRow:
 class RowsByPlace:
     """Keeps the composed row of each place until the token there is final. For one thread.
 
-    Only rows of `formulas` are kept: not the rows of partial formulas, from which drafts are drawn.
+    Only rows of `formula` are kept: not the rows of partial formulas, from which drafts are drawn.
     """
 
-    def __init__(self, formulas: Collection[Formula | None]) -> None:
-        self._formulas = formulas
+    def __init__(self, formula: Formula) -> None:
+        self._formula = formula
         self._kept: dict[int, ComposedRow] = {}
 
-    def record(
-        self, blocks: Sequence[Block], places: Sequence[int], composed: Sequence[Row]
-    ) -> None:
-        """Keep the `composed` rows of blocks, one for each place, and replace earlier rows."""
-        positions = [(block, at) for block in blocks for at in range(block.count)]
-        for place, row, (block, at) in zip(places, composed, positions, strict=True):
-            if block.formula in self._formulas:
-                rows = {term: own[at] for term, own in block.rows.items()}
-                self._kept[place] = ComposedRow(block.formula, row, rows)
+    def record(self, block: Block, places: Sequence[int], composed: Sequence[Row]) -> None:
+        """Keep the `composed` rows of a block, one for each place, and replace earlier rows."""
+        if block.formula != self._formula:
+            return
+        for at, (place, row) in enumerate(zip(places, composed, strict=True)):
+            rows = {term: own[at] for term, own in block.rows.items()}
+            self._kept[place] = ComposedRow(block.formula, row, rows)
 
     def pop(self, place: int) -> ComposedRow:
         """Return the composed row at the place of a final token, and drop it."""

@@ -107,9 +107,9 @@ class Transcript(Query[Mapping[Term, Tensor]]):
         text = self._continuation[:-1]
         return text, dict.fromkeys(self.prepared.plan.all_terms, len(text) + 1)
 
-    def receive(self, answers: Mapping[Term, Answer]) -> tuple[()]:
+    def receive(self, answers: Mapping[Term, Answer]) -> None:
         self.future.give({term: scored.logprobs for term, scored in answers.items()})
-        return ()
+        return
 
 
 class Stopwatch(Query[dict[int, float]]):
@@ -151,7 +151,7 @@ class Stopwatch(Query[dict[int, float]]):
             self._terms, self._left[0] if self._prompt_read else 1
         )
 
-    def receive(self, answers: Mapping[Term, Answer]) -> tuple[()]:
+    def receive(self, answers: Mapping[Term, Answer]) -> None:
         if self._prompt_read:
             self._pending.append(self._left.pop(0))
         # The first step also reads the prompt, so its time is not taken.
@@ -159,7 +159,7 @@ class Stopwatch(Query[dict[int, float]]):
         if not self._left:
             self._times[self._pending.pop()].append(time.perf_counter() - self._since)
             self.future.give({width: median(times) for width, times in self._times.items()})
-        return ()
+        return
 
 
 def _groups(prepared: Prepared) -> list[list[Term]]:

@@ -307,21 +307,21 @@ class Engine(Entrypoints, TokenCalls):
         return query.future
 
     def open(
-        self, request: Request, deadline: Deadline = NEVER, alternative: Formula | None = None
+        self, request: Request, deadline: Deadline = NEVER, also: Formula | None = None
     ) -> Prepared:
         """Bind the formula of a request, load its models, read its prompt, and return it prepared.
 
-        The terms of an `alternative` formula are prepared too. Raises the errors that `prepare`
-        raises, and EngineClosed.
+        The terms of the formula `also` are prepared too. Raises the errors that `prepare` raises,
+        and EngineClosed.
         """
         self._loop.require_open()
-        return prepare(request, self._registry, loading, deadline, alternative)
+        return prepare(request, self._registry, loading, deadline, also)
 
     def open_at(
         self,
         request: Request,
         continuation: str | Sequence[int],
-        alternative: Formula | None = None,
+        also: Formula | None = None,
     ) -> tuple[Prepared, list[int]]:
         """Return the prepared request, and the tokens of a continuation.
 
@@ -329,7 +329,7 @@ class Engine(Entrypoints, TokenCalls):
         """
         deadline = Deadline.of(request.timeout)
         with faults_named():
-            prepared = self.open(request, deadline, alternative)
+            prepared = self.open(request, deadline, also)
             deadline.check()
             tokens = tokens_of(continuation, self._registry.vocabulary, prepared.budget.shortest)
         deadline.check()

@@ -16,7 +16,10 @@ from marith.errors import ContextOverflow, RequestError
 from marith.formula.meaning.binding import BARE, BARE_MODEL, bind, resolve
 from marith.formula.meaning.checking import check
 from marith.formula.meaning.large_factors import extreme
+from marith.formula.meaning.leaves import leaves
+from marith.formula.tree.factors import Varying
 from marith.formula.tree.nodes import Formula, Name
+from marith.formula.tree.operators import where
 from marith.formula.tree.printing import unquoted, without_texts
 from marith.formula.tree.terms import Calling, Prompted, Reasoning, Term
 from marith.request.plan import Plan, formula_in_plan
@@ -70,17 +73,17 @@ def prepare(
     registry: Registry,
     loading: AbstractContextManager[object],
     deadline: Deadline = NEVER,
-    alternative: Formula | None = None,
+    also: Formula | None = None,
 ) -> Prepared:
     """Bind the formula, load its models, read the prompt, and compute the token budget.
 
     Errors of the formula, the models, the prompt and the token budget are raised here, and
-    DeadlineExceeded. A thread holds `loading` while it loads checkpoints. The terms of an
-    `alternative` formula are evaluated too.
+    DeadlineExceeded. A thread holds `loading` while it loads checkpoints. The terms of the formula
+    `also` are evaluated too, for an inspection.
     """
     vocabulary = registry.vocabulary
     prompt, prefix = _prompt(request, registry), _prefix(request, registry)
-    plan, bare, warnings = bind_request(request, alternative)
+    plan, bare, warnings = bind_request(request, also)
     deadline.check()
     scorers, loaded = _scorers(plan.all_terms, registry, loading)
     registry.warnings.of_rounding(plan.whole)
@@ -141,18 +144,15 @@ def _prefix(request: Request, registry: Registry) -> tuple[int, ...]:
 
 
 def bind_request(
-    request: Request, alternative: Formula | None = None
+    request: Request, also: Formula | None = None
 ) -> tuple[ExecutionPlan, Formula, tuple[str, ...]]:
     """Return the execution plan of a request, the bare model, and warnings about the formula.
 
-    `alternative` may use `M` and the names of the request's formula. Raises FormulaError or
-    RequestError.
+    The terms of `also` are evaluated too. It may use `M` and the names of the request's formula.
+    Raises FormulaError or RequestError.
     """
-    # With `steer=False`, the bare model and not the formula writes the calls of tools.
-    if alternative is None and not request.steered:
-        alternative = Name(BARE)
     formula, terms = request.formulas
-    return _bound(formula, tuple(terms.items()), request.speculation, alternative)
+    return _bound(formula, tuple(terms.items()), request.speculation, request.unsteered, also)
 
 
 # Many requests have the same formula.
@@ -161,7 +161,8 @@ def _bound(
     formula: Formula,
     terms: tuple[tuple[str, Formula], ...],
     speculation: Speculation,
-    alternative: Formula | None,
+    unsteered: tuple[Varying, ...],
+    also: Formula | None,
 ) -> tuple[ExecutionPlan, Formula, tuple[str, ...]]:
     """Resolve the names that the formula and the plan use, and make the execution plan.
 
@@ -169,7 +170,7 @@ def _bound(
     """
     by_name = dict(terms)
     names = resolve(by_name, formula, *_formulas_in_plan(speculation, {BARE, *by_name}))
-    plan = plan_of(formula, names, speculation, alternative)
+    plan = plan_of(formula, names, speculation, unsteered, also)
     warnings: tuple[str, ...] = ()
     if warning := extreme(bind(formula, names), names):
         warnings = (f"{without_texts(formula)}: {unquoted(warning)}",)
@@ -181,12 +182,19 @@ def plan_of(
     formula: Formula,
     names: Mapping[str, Formula],
     speculation: Speculation = None,
-    alternative: Formula | None = None,
+    unsteered: Sequence[Varying] = (),
+    also: Formula | None = None,
 ) -> ExecutionPlan:
-    """Return the execution plan of a formula. Raises FormulaError or RequestError."""
+    """Return the execution plan of a formula. Raises FormulaError or RequestError.
+
+    Where one of the factors `unsteered` is above zero, `M` replaces the formula.
+    """
     check(formula, names)
-    bound_alternative = None if alternative is None else bind(alternative, names)
-    return ExecutionPlan.of(formula, names, speculation, bound_alternative)
+    for part in unsteered:
+        formula = where(part > 0, Name(BARE), formula)
+    return ExecutionPlan.of(
+        formula, names, speculation, [] if also is None else leaves(bind(also, names))
+    )
 
 
 def _scorers(

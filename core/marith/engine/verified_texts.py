@@ -54,16 +54,15 @@ def compose_all(turns: Sequence[Turn], checked: bool) -> list[tuple[Job, Check]]
     """
     received = []
     for turn in turns:
-        blocks = turn.job.receive(turn.answers)
-        received.append((turn.job, blocks))
+        block = turn.job.receive(turn.answers)
         turn.answers = {}
-        if checked:
-            for block in blocks:
+        if block is not None:
+            received.append((turn.job, block))
+            if checked:
                 turn.job.prepared.lanes.require_numbers(block.rows)
     together: dict[Formula, list[Block]] = defaultdict(list)
-    for _, blocks in received:
-        for block in blocks:
-            together[block.formula].append(block)
+    for _, block in received:
+        together[block.formula].append(block)
     compose_rows = evaluate if checked else compose
     for formula, blocks in together.items():
         # A term that was evaluated for another formula may be NaN too, and its keys must not stay.
@@ -77,9 +76,8 @@ def compose_all(turns: Sequence[Turn], checked: bool) -> list[tuple[Job, Check]]
         for block in blocks:
             block.composed = [*islice(results, block.count)]
     checks = []
-    for job, blocks in received:
-        if blocks:
-            check = job.check([row for block in blocks for row in block.composed])
-            if check is not None:
-                checks.append((job, check))
+    for job, block in received:
+        check = job.check(block.composed)
+        if check is not None:
+            checks.append((job, check))
     return checks

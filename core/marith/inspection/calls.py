@@ -261,10 +261,10 @@ def _keeping(
     limit = whole("most_bytes", most_bytes, 0)
     deadline = Deadline.of(request.timeout)
     # A term with the factor 0 is evaluated too, so that another factor can be tried.
-    alternative = NumberedFormula.of(request.formula).without_zeros()
+    also = NumberedFormula.of(request.formula).without_zeros()
     answers = engine.answers
     with faults_named():
-        prepared: Prepared = engine.open(replace(request, speculation=None), deadline, alternative)
+        prepared: Prepared = engine.open(replace(request, speculation=None), deadline, also)
         tokens_of(completion.tokens, answers.vocabulary, prepared.budget.shortest)
         redrawing = Redrawing(request, prepared, completion, answers)
     continuation, start = redrawing.continuation, redrawing.start

@@ -59,7 +59,7 @@ class KeepingRows(TextQuery[Kept]):
         self._count = len(continuation) - start
         self._taken = 0
 
-    def receive(self, answers: Mapping[Term, Answer]) -> list[Block]:
+    def receive(self, answers: Mapping[Term, Answer]) -> Block | None:
         """Keep the rows of every term until they are copied."""
         self._answers = dict(answers)
         return super().receive(answers)
@@ -175,8 +175,8 @@ def _require_repeatable(request: Request) -> None:
     problem = ""
     if request.ban is not None:
         problem = "with a ban, tokens are rolled back and others are drawn in their place"
-    elif not request.steered:
-        problem = "with tools that are not steered, calls are not drawn from the formula"
+    elif request.unsteered:
+        problem = "the bare model, and not the formula, gives the tokens that it does not steer"
     elif request.sampling.temperature > 0 and request.sampling.seed is None:
         problem = "the request has no seed; write a seed, or temperature=0"
     elif request.sampling.temperature > 0 and isinstance(request.speculation, Plan):

@@ -37,7 +37,8 @@ from marith.request.stop import Stop
 
 # Fields of `Request` that are options. Other fields belong to one request or combine options.
 _OF_REQUESTS = (
-    "timeout", "chat_template_kwargs", "constraints", "cache_salt", "inspect", "trusted",
+    "timeout", "chat_template_kwargs", "constraints", "cache_salt", "steer_reasoning", "inspect",
+    "trusted",
 )  # fmt: skip
 
 _DRAWN = fields_by_option(Sampling, Stop)

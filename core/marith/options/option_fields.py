@@ -119,6 +119,8 @@ class OptionFields(BaseModel):
     """How often a request is submitted again if the engine is busy."""
     chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
     """Options of the terms' chat templates, such as `{"enable_thinking": False}`."""
+    steer_reasoning: bool = True
+    """False: the bare model writes the reasoning, and the formula all other text."""
     steer_tools: bool = True
     """False: the bare model writes the arguments of tool calls, and the formula all other text."""
     faithful: float = 0.0

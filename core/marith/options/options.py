@@ -306,6 +306,7 @@ class Options(OptionFields):
             "ban": cached_objects.ban(tuple(self.ban)),
             "constraints": self.constraints,
             "cache_salt": self.cache_salt,
+            "steer_reasoning": self.steer_reasoning,
             "inspect": self.inspect,
         }
         texts, tokens = tuple(self.stop), tuple(self.stop_token_ids)

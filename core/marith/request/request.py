@@ -11,7 +11,9 @@ from marith.formula.meaning.binding import BARE, Terms, resolve
 from marith.formula.text.calls import check_allowed
 from marith.formula.text.term_data import read_formula, read_terms
 from marith.formula.text.trust import restricted
+from marith.formula.tree.factors import Varying
 from marith.formula.tree.nodes import Formula
+from marith.formula.tree.signals import calling, reasoning
 from marith.formula.tree.terms import check_template_options
 from marith.request.ban import Ban
 from marith.request.checks import (
@@ -49,6 +51,7 @@ class RequestOptions(TypedDict, total=False):
     constraints: Sequence[RowFunction]
     cache_salt: str | None
     prefix: str | Sequence[int]
+    steer_reasoning: bool
 
 
 class InspectedOptions(RequestOptions, total=False):
@@ -146,6 +149,7 @@ class Request:
       bans, stop strings and penalties treat it as part of the answer; `max_tokens` and `min_tokens`
       do not. With a seed, an answer that was cut after a token and then continued by `prefix`
       equals the uncut answer, unless a ban rolled tokens back.
+    - `steer_reasoning`: if False, the bare model, not the formula, samples the reasoning.
     - `inspect`: add a `marith.Inspection` to the completion and the last chunk. A number sets how
       many likeliest tokens each position lists; True means 10. The finished text is read once
       more, which `Stats` does not count.
@@ -182,6 +186,7 @@ class Request:
     constraints: Sequence[RowFunction] = field(default=(), metadata=checked_by(row_functions))
     cache_salt: str | None = field(default=None, metadata=checked_by(optional(filled)))
     prefix: str | Sequence[int] = field(default=(), metadata=checked_by(prefix_of))
+    steer_reasoning: bool = field(default=True, metadata=checked_by(flag, untrusted=True))
     inspect: bool | int = field(default=False, metadata=checked_by(inspected))
 
     def __post_init__(self) -> None:
@@ -191,9 +196,6 @@ class Request:
         if self.grammar is not None and self.grammar.tool and self.tools is None:
             object.__setattr__(self, "tools", Tools.of_schema(self.grammar))
             object.__setattr__(self, "grammar", None)
-        if not self.steered and isinstance(self.speculation, Plan):
-            allowed = "None or 'auto' for speculation"
-            raise RequestError(f"tools with steer=False need {allowed}, not {self.speculation}")
         if self.stop.ignore_eos and (self.grammar is not None or self.tools is not None):
             what = "a grammar" if self.tools is None else "tools"
             raise RequestError(f"ignore_eos cannot be combined with {what}")
@@ -228,6 +230,7 @@ class Request:
         return by_schema or (self.tools is not None and self.tools.as_text)
 
     @property
-    def steered(self) -> bool:
-        """True if every token is sampled from the formula, inside calls too."""
-        return self.tools is None or self.tools.steer
+    def unsteered(self) -> tuple[Varying, ...]:
+        """The factors that are above zero where `M`, and not the formula, gives the tokens."""
+        calls = () if self.tools is None or self.tools.steer else (calling(),)
+        return calls if self.steer_reasoning else (*calls, reasoning())

@@ -255,7 +255,8 @@ class Simulation:
         In place of a distribution, each row holds the index of its formula in `_parts`.
         """
         tokens, targets = [], []
-        for pending, part in zip(window.standing(), window.formulas, strict=True):
+        part = window.formula
+        for pending in window.standing():
             if part not in self._parts:
                 self._parts.append(part)
             targets.append([float(self._parts.index(part))])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, reduce
 from typing import Literal, TypeAlias
@@ -30,9 +30,7 @@ class ExecutionPlan:
     `terms` are the terms of the formula. `drafts` stand in for the formula until the formula itself
     has been evaluated. `factors` maps a term to the number of positions that one evaluation of the
     term covers. A term that is not in `factors` has the factor 1. With `chooses_lengths`, the
-    lengths of drafts are chosen while the text is generated. If `Request.steered` is False,
-    `alternative` is composed instead of `formula` inside tool calls. An inspection sets
-    `alternative` only so that its terms are evaluated too, and never composes it.
+    lengths of drafts are chosen while the text is generated.
     """
 
     formula: Formula
@@ -40,7 +38,6 @@ class ExecutionPlan:
     drafts: tuple[Term, ...] = ()
     factors: Mapping[Term, int] = field(default_factory=dict)
     chooses_lengths: bool = False
-    alternative: Formula | None = None
 
     @classmethod
     def of(
@@ -48,40 +45,30 @@ class ExecutionPlan:
         formula: Formula,
         names: Mapping[str, Formula],
         speculation: Plan | Literal["auto"] | None = None,
-        alternative: Formula | None = None,
+        also: Sequence[Term] = (),
     ) -> ExecutionPlan:
         """Return the execution plan of a checked formula. `names` has the meanings of its names.
 
-        `alternative` is bound already. Raises RequestError or FormulaError for a plan that does not
-        fit the formula.
+        The terms `also` are evaluated too. Raises RequestError or FormulaError for a plan that does
+        not fit the formula.
         """
         bound = bind(formula, names)
-        of_alternative = [] if alternative is None else leaves(alternative)
-        terms = tuple(dict.fromkeys([*leaves(bound), *of_alternative]))
+        terms = tuple(dict.fromkeys([*leaves(bound), *also]))
         if speculation is None:
-            return cls(without_drafts(bound), terms, alternative=alternative)
+            return cls(without_drafts(bound), terms)
         if speculation == "auto":
             bound = supersede(LOOKUP, bound)
             # With a factor above 1, a term verifies after tokens have been drafted. The value 2
             # says no more than that: the lengths of drafts are chosen later.
             factors = dict.fromkeys(terms, 2)
-            return cls(
-                bound,
-                terms,
-                tuple(drafts(bound)),
-                factors,
-                chooses_lengths=True,
-                alternative=alternative,
-            )
+            return cls(bound, terms, tuple(drafts(bound)), factors, chooses_lengths=True)
         return _planned(bound, terms, names, speculation)
 
     def aligned(
         self, lacking: Mapping[Term, tuple[int, ...]], ends: tuple[int, ...]
     ) -> ExecutionPlan:
         """Return the plan for terms whose vocabularies nearly agree; see `aligning.aligned`."""
-        formula = aligned(self.formula, lacking, ends)
-        alternative = self.alternative and aligned(self.alternative, lacking, ends)
-        return replace(self, formula=formula, alternative=alternative)
+        return replace(self, formula=aligned(self.formula, lacking, ends))
 
     @cached_property
     def whole(self) -> Formula:
@@ -147,10 +134,9 @@ class ExecutionPlan:
     def needed(self, formula: Formula) -> tuple[Term, ...]:
         """Return the terms to evaluate at a position that `formula` verifies.
 
-        For a partial formula, these are its own terms. For the whole formula and for `alternative`,
-        they are the terms of both.
+        For a partial formula, these are its own terms. For the whole formula, they are all terms.
         """
-        return self.terms if formula in (self.whole, self.alternative) else self.leaves(formula)
+        return self.terms if formula == self.whole else self.leaves(formula)
 
     def leaves(self, formula: Formula) -> tuple[Term, ...]:
         """Return the terms that a formula is composed of."""

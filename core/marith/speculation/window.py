@@ -7,9 +7,8 @@ distributed as the whole formula (lemma 1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TypeAlias
 
 from marith.decoding.blocks import Block
@@ -28,22 +27,15 @@ class PlainWindow:
     """A text for which every term is evaluated at every position.
 
     It has the methods of `DraftWindow`, without drafts, stages or stored rows. For one thread.
-    `steered` is called with the text so far. If it returns False, the plan's `alternative` is
-    composed for the next token. The text begins with `prefix`.
+    The text begins with `prefix`.
     """
 
     drafted = accepted = 0
     verified: Mapping[Formula, Verified] = {}
 
-    def __init__(
-        self,
-        plan: ExecutionPlan,
-        steered: Callable[[Sequence[int]], bool] | None = None,
-        prefix: Sequence[int] = (),
-    ) -> None:
+    def __init__(self, plan: ExecutionPlan, prefix: Sequence[int] = ()) -> None:
         self.plan = plan
         self.tokens: list[int] = [*prefix]
-        self._steered = steered
         self._counts = dict.fromkeys(plan.terms, 1)
         self._answers: Mapping[Term, Sequence[Row]] = {}
 
@@ -58,12 +50,9 @@ class PlainWindow:
         return [len(self.tokens)]
 
     @property
-    def formulas(self) -> list[Formula]:
-        """The formula that is composed at this position: the whole formula or `alternative`."""
-        alternative = self.plan.alternative
-        if alternative is None or self._steered is None or self._steered(self.tokens):
-            return [self.plan.whole]
-        return [alternative]
+    def formula(self) -> Formula:
+        """The formula that is composed in this step: the whole formula."""
+        return self.plan.whole
 
     def standing(self) -> list[None]:
         """Return [None]: there is no token at the composed position."""
@@ -87,10 +76,9 @@ class PlainWindow:
         """
         return {term: answers[term] for term in terms}
 
-    def blocks(self) -> list[Block]:
+    def block(self) -> Block:
         """Return the block to compose."""
-        (formula,) = self.formulas
-        return [Block(formula, self.plan.leaves(formula), self._answers, 1)]
+        return Block(self.formula, self.plan.leaves(self.formula), self._answers, 1)
 
     def accept(self, verdict: Verdict) -> list[int]:
         """Add the token that was drawn, and return it."""
@@ -137,12 +125,11 @@ class DraftWindow:
 
     Keeps state, for one thread. The last tokens of the text are pending. A `VerificationOrder` says
     which stage verifies which positions. The rows of terms are kept until their positions are
-    final. `formulas` are composed at `places` in this step.
+    final. The formula of a stage is composed at `places` in this step.
 
     `most` limits the number of tokens. `ends` are the tokens that end a text. `rooms` has the
-    number of tokens that fit into the context of each draft. `steered` is called with the text
-    before a position. If it returns False, the plan's `alternative` is composed there instead of
-    the whole formula. The text begins with `prefix`, which is final.
+    number of tokens that fit into the context of each draft. The text begins with `prefix`, which
+    is final.
     """
 
     def __init__(
@@ -151,18 +138,16 @@ class DraftWindow:
         most: int,
         ends: Collection[int],
         rooms: Mapping[Term, int],
-        steered: Callable[[Sequence[int]], bool] | None = None,
         prefix: Sequence[int] = (),
     ) -> None:
         self.plan = plan
         self.tokens: list[int] = [*prefix]
         self.pending: list[Pending] = []  # the last tokens
         self.places: list[int] = []
-        self.formulas: list[Formula] = []
         self.drafted = self.accepted = 0
         self.verified: dict[Formula, Verified] = {}
         self.seen: list[tuple[Hashable, float]] = []  # sources of drafts, and overlaps
-        self._most, self._ends, self._steered = most, ends, steered
+        self._most, self._ends = most, ends
         self._rows: dict[int, dict[Term, Row]] = {}  # by position, from `final` on
         self._order = VerificationOrder(plan, rooms)
         if prefix:
@@ -175,6 +160,12 @@ class DraftWindow:
     def proposers(self) -> list[NGram]:
         """The drafts that propose tokens without drawing them."""
         return [term for term in self.plan.proposers if self._order.rooms.get(term, 1)]
+
+    @property
+    def formula(self) -> Formula:
+        """The formula that is composed in this step: that of the stage which verifies."""
+        assert self._stage is not None, "a stage was wanted"
+        return self._stage.formula
 
     @property
     def final(self) -> int:
@@ -245,15 +236,10 @@ class DraftWindow:
         end = length if self.closed else length + 1
         self._stage, places = self._order.next(length, end)
         self.places, self._end = list(places), places.stop
-        formula, alternative, steered = self._stage.formula, self.plan.alternative, self._steered
-        self.formulas = [formula] * len(places)
-        # Partial formulas only draft, so `alternative` replaces only the whole formula.
-        if alternative is not None and steered is not None and formula == self.plan.whole:
-            self.formulas = [formula if steered(self.tokens[:at]) else alternative for at in places]
         counts: dict[Term, int] = {}
-        for place, formula in zip(places, self.formulas, strict=True):
+        for place in places:
             evaluated = self._rows.get(place, ())
-            for term in self.plan.needed(formula):
+            for term in self.plan.needed(self.formula):
                 if term not in evaluated:
                     counts.setdefault(term, self._end - place)
         whole = self._end - 1 == length
@@ -276,25 +262,22 @@ class DraftWindow:
             rows[term] = [*(self._rows[place][term] for place in places), *new]
         return rows
 
-    def blocks(self) -> list[Block]:
-        """Return the blocks to compose, so that the stage can verify."""
-        blocks = []
-        for formula, run in groupby(zip(self.places, self.formulas, strict=True), lambda at: at[1]):
-            received = [self._rows[place] for place, _ in run]
-            needed, terms = self.plan.needed(formula), self.plan.leaves(formula)
-            rows = {term: [evaluated[term] for evaluated in received] for term in needed}
-            blocks.append(Block(formula, terms, rows, len(received)))
-        return blocks
+    def block(self) -> Block:
+        """Return the block to compose, so that the stage can verify."""
+        received = [self._rows[place] for place in self.places]
+        needed, terms = self.plan.needed(self.formula), self.plan.leaves(self.formula)
+        rows = {term: [evaluated[term] for evaluated in received] for term in needed}
+        return Block(self.formula, terms, rows, len(received))
 
     def accept(self, verdict: Verdict) -> list[int]:
         """Keep accepted tokens, replace the first rejected token, and drop the tokens after it.
 
         Return the tokens that have become final in this step.
         """
-        first = self.final
-        checked = zip(self.places, self.formulas, verdict.tokens, verdict.targets, strict=True)
+        first, formula = self.final, self.formula
+        checked = zip(self.places, verdict.tokens, verdict.targets, strict=True)
         checked_tokens = zip(checked, self.standing(), verdict.overlaps, strict=True)
-        for (place, formula, token, target), pending, overlap in checked_tokens:
+        for (place, token, target), pending, overlap in checked_tokens:
             if pending is not None:
                 accepted = pending.token == token
                 self.verified.setdefault(formula, Verified()).add(accepted, overlap)
@@ -308,7 +291,7 @@ class DraftWindow:
                 self.tokens = self.tokens[:place]
                 self._rows = {p: rows for p, rows in self._rows.items() if p <= place}
                 self._unproposed = -1
-            source = None if formula in (self.plan.whole, self.plan.alternative) else MODEL
+            source = None if formula == self.plan.whole else MODEL
             self._append(Pending(token, target, source))
             break
         assert self._stage is not None, "a stage was wanted"
@@ -328,7 +311,7 @@ class DraftWindow:
         """Remove a final token, all tokens after it, and all rows."""
         self.tokens = self.tokens[:place]
         self.pending.clear()
-        self.places, self.formulas = [], []
+        self.places = []
         self._rows.clear()
         self._order.rewind(place)
         self._unproposed = -1

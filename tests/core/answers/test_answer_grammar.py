@@ -259,22 +259,3 @@ def test_without_tools_and_grammar_an_answer_is_unconstrained() -> None:
     known = answers("hermes")
     assert known.compiled(Request("u"), opened=False) is None
     assert known.compiled(Request("u", grammar=SHIP), opened=False) is not None
-
-
-def test_a_call_begins_at_the_special_token_and_not_at_its_letters() -> None:
-    known, tool_format = answers("hermes special"), speaker("hermes special").tool_format.calls
-    for text, outside in (("Hm <tool_call>", True), (f"Hm {tool_format.opening}", False)):
-        tokens = speaker("hermes special").encode(text, literal=False)
-        assert known.outside_calls(False, tokens) == outside
-
-
-def test_a_mark_in_reasoning_begins_no_call_and_a_mark_in_a_call_ends_none() -> None:
-    known, own = answers("thinking"), speaker("thinking")
-    mark = own.tool_format.calls.opening
-    for text, outside in (
-        (f"<think>or {mark}", True),
-        (f"<think>or {mark}</think>Hm", True),
-        (f"<think>or</think>{mark}x</think>", False),
-    ):
-        assert known.outside_calls(False, own.encode(text, literal=False)) == outside
-    assert known.outside_calls(True, own.encode(f"or {mark}", literal=False))

@@ -204,9 +204,6 @@ BAD = {
     "schema": lambda: Tools((tool("a", x={"type": "fish"}),)),
     "no schema": lambda: Tools(({"type": "function", "function": {"name": "a", "parameters": 3}},)),
     "no tools": lambda: Request("q", tools=[RING]),  # type: ignore[arg-type]
-    "plan": lambda: Request(
-        "q", tools=Tools((RING,), steer=False), speculation=marith.Plan.factors({"M": 1})
-    ),
 }
 
 

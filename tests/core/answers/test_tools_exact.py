@@ -16,7 +16,6 @@ from support.reference import Reference
 from support.small_engine import FlatTimes, assume_times
 from torch import Tensor
 
-import marith
 from marith import Engine, Plan, Request, Sampling, Stop, Tools
 from marith.decoding.matcher import Matcher
 from marith.engine.jobs import generation
@@ -158,7 +157,14 @@ def p_value(marked: Speaker, request: Request, forced: list[int], seen: Counter[
     return float(chisquare(observed, expected.tolist()).pvalue)
 
 
-def test_a_plan_is_refused_if_calls_are_not_steered(wild: Speaker) -> None:
-    with pytest.raises(marith.RequestError, match="steer"):
-        asked(0, speculation=Plan.factors({"x": 1}))
-    assert wild.engine.submit(asked(0, True, "p", speculation=Plan())).result(60).calls
+@pytest.mark.parametrize("steer", [False, True])
+def test_a_plan_keeps_calls_that_are_not_steered(wild: Speaker, steer: bool) -> None:
+    plans = None, Plan.factors({"x": 1, "M": 3}), Plan.factors({"M": 1, "x": 2, "opens": 2})
+    outs = [
+        wild.engine.submit(
+            asked(0, steer, "p", speculation=plan, sampling=Sampling(temperature=0))
+        ).result(60)
+        for plan in plans
+    ]
+    assert outs[0].calls
+    assert len({tuple(out.tokens) for out in outs}) == 1

@@ -94,7 +94,7 @@ def test_only_terms_without_vectors_that_are_missing_are_scored_too(
     file = terms["kind"].vectors
     for formula in ("x", "M + x", "2*x - M.min_p(0.1)"):
         asked = Request(QUESTION, formula, {"x": Prompted(vectors=file)})
-        prepared = engine.open(asked, alternative=compared(asked))
+        prepared = engine.open(asked, also=compared(asked))
         assert prepared.plan.lanes == 2, "`M` is the term without its vectors"
 
 

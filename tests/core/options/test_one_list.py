@@ -68,7 +68,7 @@ def test_an_option_has_the_default_and_the_check_of_its_field(name: str) -> None
 def test_a_body_of_the_server_has_the_options_that_strangers_may_set() -> None:
     sent = {*AskedFields.model_fields, *MarithFields.model_fields} & {*Options.model_fields}
     by_rules_of_its_own = {"model", "formula", "terms", "speculation", "cache_salt", "inspect"}
-    assert sent - by_rules_of_its_own == OF_A_CALL - {"timeout", "steer_tools"}
+    assert sent - by_rules_of_its_own == OF_A_CALL - {"timeout"}
 
 
 def test_an_engine_is_loaded_with_the_options_of_placement() -> None:

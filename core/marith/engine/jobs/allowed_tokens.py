@@ -38,9 +38,7 @@ class AllowedTokens:
         self._impossible: set[int] = set()  # places
         self._uncut: set[int] = set()  # places
 
-    def compose(
-        self, rows: Sequence[Row], blocks: Sequence[Block], places: Sequence[int]
-    ) -> Sequence[Row]:
+    def compose(self, rows: Sequence[Row], block: Block, places: Sequence[int]) -> Sequence[Row]:
         """Return the composed rows, without cuts where cuts and grammar leave no common token.
 
         A token that the grammar excludes keeps its probability, because `apply` masks it later.
@@ -50,22 +48,15 @@ class AllowedTokens:
         if allowed is None:
             return rows
         self._grammatical = allowed.to(rows[0][0].device)
-        self._stuck = []
-        composed: list[Row] = []
-        for block in blocks:
-            first = len(composed)
-            part = slice(first, first + block.count)
-            lifted, at, stuck = lift_cuts(
-                block.formula, gather(rows[part]), self._grammatical[part], partial(_rows_at, block)
-            )
-            composed += rows_of(lifted) if at else rows[part]
-            self._stuck += [first + row for row in stuck]
-            # Tokens of partial formulas are only drafts, so places where a partial formula is
-            # composed without cuts are not counted.
-            if self._is_whole(block.formula):
-                self._uncut.difference_update(places[part])
-                self._uncut.update(places[part][i] for i in at)
-        return composed
+        lifted, at, self._stuck = lift_cuts(
+            block.formula, gather(rows), self._grammatical, partial(_rows_at, block)
+        )
+        # Tokens of partial formulas are only drafts, so places where a partial formula is composed
+        # without cuts are not counted.
+        if self._is_whole(block.formula):
+            self._uncut.difference_update(places)
+            self._uncut.update(places[i] for i in at)
+        return rows_of(lifted) if at else rows
 
     def count_uncut(self, end: int) -> int:
         """Return the number of tokens before a place that were drawn without cuts."""
@@ -79,8 +70,8 @@ class AllowedTokens:
         """
         allowed = self._grammatical
         if self._backtracking is not None:
-            whole = [self._is_whole(formula) for formula in self._window.formulas]
-            allowed = self._backtracking.allow(rows, allowed, places, whole)
+            whole = self._is_whole(self._window.formula)
+            allowed = self._backtracking.allow(rows, allowed, places, [whole] * len(places))
         elif allowed is not None:
             # A draft at such a place may still be rejected, so the error waits until its token is
             # final.
@@ -97,8 +88,8 @@ class AllowedTokens:
             )
 
     def _is_whole(self, formula: Formula) -> bool:
-        """Return True for the plan's whole formula and `alternative`, not for a partial formula."""
-        return formula in (self._window.plan.whole, self._window.plan.alternative)
+        """Return True for the plan's whole formula, not for a partial formula."""
+        return formula == self._window.plan.whole
 
     def _allowed_by_grammar(self, places: Sequence[int]) -> Tensor | None:
         if self._matcher is None:

@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from torch import Tensor
 
@@ -71,11 +71,11 @@ class Generation:
         self._plausibility = Plausibility.of(prepared.plan)
         self._kept: RowsByPlace | None = None
         if request.logprobs is not None:
-            self._kept = RowsByPlace((prepared.plan.whole, prepared.plan.alternative))
+            self._kept = RowsByPlace(prepared.plan.whole)
         self._backtracking: Backtracking | None = None
         self._allowed: AllowedTokens | None = None
         self._constraints: list[Constraint] = []
-        self._blocks: Sequence[Block] = []
+        self._block: Block | None = None
         self._compared: Sequence[Sequence[Row]] = ()  # in this step
         self._chunks: list[Chunk] = []
         self.is_plain = False  # until the text begins
@@ -86,16 +86,13 @@ class Generation:
         request, plan, answers = self._request, self.prepared.plan, self._answers
         vocabulary, sampling = answers.vocabulary, request.sampling
         limit = self.prepared.budget.more
-        steered = None
-        if not request.steered:
-            steered = partial(answers.outside_calls, self.prepared.opened)
         ends, prefix = ends_of(request, vocabulary), self.prepared.prefix
         # A text without drafts needs neither stages nor stored rows, and a plain window is faster.
         if plan.is_plain:
-            self.window = PlainWindow(plan, steered, prefix)
+            self.window = PlainWindow(plan, prefix)
         else:
             rooms = self.prepared.budget.of_drafts
-            self.window = DraftWindow(plan, limit, ends, rooms, steered, prefix)
+            self.window = DraftWindow(plan, limit, ends, rooms, prefix)
             self.drafts = Drafts(self.window, self.prepared.lanes)
         self._costs = Costs(self.prepared, self._started)
         self.draws = _draws(request)
@@ -117,8 +114,7 @@ class Generation:
         if sampling.penalises:
             penalties = Penalties(sampling, frozenset(self.prepared.prompt))
             self._constraints = [*self._constraints, penalties]
-        changed = self._constraints or plan.alternative is not None
-        self.is_plain = plan.is_plain and self._kept is None and not changed
+        self.is_plain = plan.is_plain and self._kept is None and not self._constraints
         self._begun = True
 
     @property
@@ -144,26 +140,27 @@ class Generation:
     ) -> Mapping[Term, Sequence[Row]]:
         return self.window.rows(terms, count, _rows(answers))
 
-    def receive(self, answers: Mapping[Term, Answer]) -> Sequence[Block]:
+    def receive(self, answers: Mapping[Term, Answer]) -> Block:
         self._costs.add(answers)
         self.window.receive(_rows(answers))
-        self._blocks = self.window.blocks()
-        return self._blocks
+        self._block = self.window.block()
+        return self._block
 
     def check(self, rows: Sequence[Row]) -> Check:
         window = self.window
-        places, standing = window.places, window.standing()
+        places, standing, block = window.places, window.standing(), self._block
+        assert block is not None, "the terms were received"
         if self._allowed is not None:
-            rows = self._allowed.compose(rows, self._blocks, places)
+            rows = self._allowed.compose(rows, block, places)
         if self._kept is not None:
             # Log-probabilities are reported as composed, before grammar, penalties and biases.
-            self._kept.record(self._blocks, places, rows)
+            self._kept.record(block, places, rows)
         if self._constraints:
             rows = self._constrained(gather(rows), places)
         tokens = [NOT_DRAFTED if pending is None else pending.token for pending in standing]
         drafts = [None if pending is None else pending.draft for pending in standing]
         if self._plausibility is not None:
-            self._compared = self._plausibility.compared(self._blocks)
+            self._compared = self._plausibility.compared(block)
         return Check(rows, self.sampling, places, tokens, drafts, self.draws, self._compared)
 
     def _constrained(self, logprobs: Tensor, places: Sequence[int]) -> list[Row]:
@@ -174,7 +171,7 @@ class Generation:
 
     def accept(self, verdict: Verdict) -> None:
         self.draws = self.draws.after_trial()
-        compared, self._compared, self._blocks = self._compared, (), ()
+        compared, self._compared, self._block = self._compared, (), None
         if self._plausibility is not None:
             window, plausible = self.window, verdict.plausible
             for place, rows, found in zip(window.places, compared, plausible, strict=True):

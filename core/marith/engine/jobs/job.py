@@ -55,8 +55,8 @@ class Job(Protocol):
         """
         ...
 
-    def receive(self, answers: Mapping[Term, Answer]) -> Sequence[Block]:
-        """Receive the evaluated terms, and return the blocks to compose."""
+    def receive(self, answers: Mapping[Term, Answer]) -> Block | None:
+        """Receive the evaluated terms, and return the block to compose, or None."""
         ...
 
     def check(self, rows: Sequence[Row]) -> Check | None:

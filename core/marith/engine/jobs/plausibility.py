@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from functools import lru_cache
 
 from marith.decoding.blocks import Block
@@ -36,17 +35,14 @@ class Plausibility:
         """Return a counter, or None if the formula is one term: its texts are plausible to it."""
         return None if isinstance(plan.whole, Term) else cls(plan)
 
-    def compared(self, blocks: Sequence[Block]) -> list[list[Row]]:
+    def compared(self, block: Block) -> list[list[Row]]:
         """Return the rows with which a verification compares its tokens, for each position.
 
         Only tokens of the whole formula are compared.
         """
-        compared: list[list[Row]] = []
-        for block in blocks:
-            terms = self._terms if block.formula == self._formula else ()
-            rows = [block.rows[term] for term in terms]
-            compared += [[own[at] for own in rows] for at in range(block.count)]
-        return compared
+        terms = self._terms if block.formula == self._formula else ()
+        rows = [block.rows[term] for term in terms]
+        return [[own[at] for own in rows] for at in range(block.count)]
 
     def note(self, place: int, plausible: bool | None) -> None:
         """Note whether the token at a place is plausible. None is a token that does not count."""

@@ -87,11 +87,11 @@ class Query(Job, Generic[Result]):
 class _FormulaQuery(Query[Result]):
     """A query for which the whole formula is composed."""
 
-    def receive(self, answers: Mapping[Term, Answer]) -> list[Block]:
+    def receive(self, answers: Mapping[Term, Answer]) -> Block | None:
         rows = {term: scored.rows for term, scored in answers.items()}
         count = min(map(len, rows.values()))
         plan = self.prepared.plan
-        return [Block(plan.formula, plan.leaves(plan.formula), rows, count)]
+        return Block(plan.formula, plan.leaves(plan.formula), rows, count)
 
     def _all_at(self, count: int) -> Mapping[Term, int]:
         """Return `count`, the number of trailing positions to evaluate, for every term."""

@@ -121,8 +121,9 @@ class TextMarks(WithoutContext):
         part: Part = "start" if tool_format.thinking else "text"
         if self._vocabulary.opens_reasoning(lane.prompt):
             part = "reasoning"
-        marks = "".join((*(tool_format.thinking or ()), tool_format.calls.opening))
-        detokenizer = Detokenizer(self._vocabulary, self._vocabulary.special_in(marks))
+        calls = tool_format.calls
+        marks = [*(tool_format.thinking or ()), calls.opening, calls.joint or "", calls.closing]
+        detokenizer = Detokenizer(self._vocabulary, self._vocabulary.special_in("".join(marks)))
         read = _Read((), [], [part])
         read.readers.append(_Reader(part, detokenizer))
         return read

@@ -109,6 +109,8 @@ class MarithFields(FormulaFields):
         default=None, max_length=256
     )
     faithful: Number | None = Field(default=None, ge=0, le=100)
+    steer_reasoning: StrictBool | None = None
+    steer_tools: StrictBool | None = None
     speculation: Literal["auto", "none"] | None = None
     composition: StrictBool = False
     inspect: StrictBool | StrictInt | None = None

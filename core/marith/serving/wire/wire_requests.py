@@ -158,7 +158,8 @@ def _options(
         ("marith.prefix", own.prefix),
     ):
         model.require_known_tokens(tokens or (), name)
-    call |= own.model_dump(include={"faithful"}, exclude_none=True)
+    taken = {"faithful", "steer_reasoning", "steer_tools"}
+    call |= own.model_dump(include=taken, exclude_none=True)
     if own.ban:
         call["ban"] = [*model.options.ban, *own.ban]
     asked = fields.most_tokens

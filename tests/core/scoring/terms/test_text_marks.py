@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support.chat_families import speaker
+from support.reference import is_inside
 
 from marith.formula.tree.signals import CALLING, REASONING
 from marith.formula.tree.terms import Observation
@@ -24,22 +25,6 @@ PIECES = [
 ]  # fmt: skip
 PROMPT = "<|im_start|>assistant\n"
 texts = st.lists(st.sampled_from(PIECES), max_size=9).map("".join)
-
-
-def inside(name: str, part: Observation, opened: bool, tokens: Sequence[int]) -> bool:
-    """Return by the whole spelling of a text whether it is inside a part."""
-    own = speaker(name)
-    text, tool_format = own.spell(tokens), own.tool_format
-    if tool_format.thinking is not None:
-        begin, end = tool_format.thinking
-        if opened or text.lstrip().startswith(begin):
-            thought = text if opened else text.lstrip().removeprefix(begin)
-            _, ended, text = thought.partition(end)
-            if not ended:
-                return part == REASONING
-        elif begin.startswith(text.lstrip()):
-            return False
-    return part == CALLING and tool_format.calls.opening in text
 
 
 def lane_of(name: str, opened: bool) -> RequestLane:
@@ -75,7 +60,7 @@ def test_every_place_of_texts_that_grow_and_are_rolled_back(
         text += new
         count = data.draw(st.integers(1, len(text) + 1))
         places = range(len(text) + 1 - count, len(text) + 1)
-        want = [inside(name, part, opened, text[:place]) for place in places]
+        want = [is_inside(part, own, opened, text[:place]) for place in places]
         assert asked(marks, part, lane, text, count) == want
 
 
