@@ -6,4 +6,5 @@
 - `logprobs`: the log-probabilities of a text's tokens under the formula and each term.
 - `output`: converts final tokens to chunks and the completion.
 - `output_parser`: splits an answer, as its text arrives, into reasoning, text and calls of tools.
+- `reasoning_limit`: writes the mark that ends reasoning after a number of tokens.
 """

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
+from marith.answers.reasoning_limit import ClosingMark, ReasoningLimit
 from marith.decoding.matcher import Compiled, Lexicon
 from marith.errors import RequestError
 from marith.lru import WeightedLRU
@@ -122,6 +123,22 @@ class AnswerGrammars:
         added = self.vocabulary.raw.get_added_tokens_decoder()
         ids = {token.content: i for i, token in added.items() if i < lexicon.size}
         return Spelling({text: i for text, i in ids.items() if lexicon.is_special(i)})
+
+    @cached_property
+    def _closing_mark(self) -> ClosingMark | None:
+        thinking = self.vocabulary.tool_format.thinking
+        if thinking is None:
+            return None
+        return ClosingMark(thinking[1], self.lexicon, self.vocabulary)
+
+    def reasoning_limit(self, most: int, opened: bool) -> list[ReasoningLimit]:
+        """Return the limit of an answer's reasoning; none for a model that does not reason.
+
+        If `opened`, the prompt has begun the reasoning.
+        """
+        if self._closing_mark is None:
+            return []
+        return [ReasoningLimit(most, self._closing_mark, self.vocabulary, opened)]
 
     def compiled(self, request: Request, opened: bool) -> Compiled | None:
         """Return the grammar of a request's answer, or None if any text is allowed.

@@ -36,6 +36,7 @@ class CallOptions(RequestOptions, total=False):
     seed: int | None
     max_tokens: int | None
     min_tokens: int
+    max_reasoning_tokens: int | None
     stop_token_ids: Sequence[int]
     ignore_eos: bool
 

@@ -122,7 +122,12 @@ def _prompt(request: Request, registry: Registry) -> Prompt:
     tools = request.tools.definitions if request.tools and request.tools.callable else ()
     if request.tools is not None and request.tools.choice == "auto":
         registry.warnings.of_tools()
-    prompt = to_prompt(request.prompt, tools, request.template_options)
+    options, tool_format = request.template_options, registry.vocabulary.tool_format
+    if request.stop.max_reasoning_tokens is not None and tool_format.thinking is None:
+        registry.warnings.of_reasoning()
+    if request.stop.max_reasoning_tokens == 0 and tool_format.switch is not None:
+        options = {tool_format.switch: False, **(options or {})}
+    prompt = to_prompt(request.prompt, tools, options)
     if not prompt.tokens:
         return prompt
     registry.vocabulary.require_known(prompt.tokens, "the prompt")

@@ -175,6 +175,9 @@ def _require_repeatable(request: Request) -> None:
     problem = ""
     if request.ban is not None:
         problem = "with a ban, tokens are rolled back and others are drawn in their place"
+    elif request.stop.max_reasoning_tokens is not None:
+        problem = "the mark that ends reasoning is written, and not drawn; leave "
+        problem += "max_reasoning_tokens out"
     elif request.unsteered:
         problem = "the bare model, and not the formula, gives the tokens that it does not steer"
     elif request.sampling.temperature > 0 and request.sampling.seed is None:

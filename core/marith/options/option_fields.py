@@ -85,6 +85,8 @@ class OptionFields(BaseModel):
     """Until an answer has this number of tokens, no token ends it."""
     ignore_eos: bool = False
     """True: the model's end-of-text tokens do not end an answer."""
+    max_reasoning_tokens: int | None = None
+    """After this number of tokens, reasoning ends and the answer begins. 0: no reasoning."""
     ban: list[str] = Field(default_factory=list)
     """Whole words, in upper or lower case, that an answer must not contain."""
     seed: int | None = None
@@ -188,7 +190,7 @@ class OptionFields(BaseModel):
     def _formula_means_something(self) -> Self:
         check_allowed(self.allowed, self.trusted)
         # This raises RequestError if `min_tokens` and `max_tokens` contradict each other.
-        cached_objects.stop(self.max_tokens, (), (), self.min_tokens, False)
+        cached_objects.stop(self.max_tokens, (), (), self.min_tokens, False, None)
         terms = tuple(read_terms(self.terms).items())
         # Terms are resolved first, so that an error in a term does not name the environment
         # variable MARITH_FORMULA.

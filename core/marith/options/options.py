@@ -311,7 +311,12 @@ class Options(OptionFields):
         }
         texts, tokens = tuple(self.stop), tuple(self.stop_token_ids)
         ended = cached_objects.stop(
-            self.max_tokens, texts, tokens, self.min_tokens, self.ignore_eos
+            self.max_tokens,
+            texts,
+            tokens,
+            self.min_tokens,
+            self.ignore_eos,
+            self.max_reasoning_tokens,
         )
         formula, terms, *_ = self._meaning
         return Request(

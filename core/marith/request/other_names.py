@@ -41,6 +41,10 @@ _OF_STOP: Mapping[str, tuple[str, ...]] = {
     "stop_token_ids": ("eos_token_id", "stopping_ids", "token_ids"),
     "min_tokens": ("min_new_tokens", "min_length"),
     "ignore_eos": (),
+    "max_reasoning_tokens": (
+        "thinking_token_budget", "thinking_budget_tokens", "thinking_budget", "reasoning_budget",
+        "max_thinking_tokens",
+    ),
 }  # fmt: skip
 _OF_ENGINES: Mapping[str, tuple[str, ...]] = {
     "model": (

@@ -34,6 +34,9 @@ class Stop:
     than `min_tokens` tokens, a token that ends the text is sampled only if no other token may
     follow, and stop strings do not end the text. Stop strings never end the JSON of a schema, tool
     calls, or reasoning; a special token whose name is one of `strings` ends reasoning too.
+
+    After `max_reasoning_tokens` tokens of reasoning, the mark that ends it is written, whatever the
+    formula is, and the answer begins. With 0, a chat template that can turn reasoning off does so.
     """
 
     max_tokens: int | None = field(
@@ -47,6 +50,9 @@ class Stop:
     )
     min_tokens: int = field(default=0, metadata=checked_by(whole_from(0), untrusted=True))
     ignore_eos: bool = field(default=False, metadata=checked_by(flag, untrusted=True))
+    max_reasoning_tokens: int | None = field(
+        default=None, metadata=checked_by(optional(whole_from(0)), untrusted=True)
+    )
     tree: Tree = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

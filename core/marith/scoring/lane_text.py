@@ -58,3 +58,20 @@ def own_lengths(texts: Iterable[LaneText]) -> Iterator[int]:
         shared = sum(number in known for number in text.prefixes)
         known.update(text.prefixes)
         yield text.length - max(0, BLOCK * shared - COPIED)
+
+
+def common(kept: list[int], asked: list[int]) -> int:
+    """Return the length of the common prefix.
+
+    The search is by bisection, because slices compare faster than single tokens.
+    """
+    low, high = 0, min(len(kept), len(asked))
+    if asked[:high] == kept[:high]:
+        return high
+    while low < high - 1:
+        middle = (low + high) // 2
+        if asked[low:middle] == kept[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -98,6 +98,34 @@ def test_reasoning_and_calls_stream_as_they_are_answered(tmp_path: Path, thinkin
                 assert len(calls) == (2 if "clock" in text else 0)
 
 
+LIMITS = "max_reasoning_tokens", "thinking_token_budget", "thinking_budget_tokens"
+
+
+def test_reasoning_is_limited_by_the_names_of_other_servers(
+    tmp_path: Path, thinking_dir: str
+) -> None:
+    body: dict[str, Any] = {
+        "model": "", "messages": [{"role": "user", "content": "Hello!"}], "temperature": 0,
+    }  # fmt: skip
+    with served(tmp_path, personas="", model=thinking_dir) as server, client(server) as web:
+        plain = ask(web, **body)["choices"][0]["message"]
+        for given in ({name: 1} for name in LIMITS):
+            whole, chunks = ask(web, **body, **given), stream(web, **body, **given)
+            require_joined(whole, chunks)
+            message = whole["choices"][0]["message"]
+            assert plain["reasoning_content"].startswith(message["reasoning_content"])
+            assert len(message["reasoning_content"]) < len(plain["reasoning_content"])
+        none = ask(web, **body, reasoning_effort="none")["choices"][0]["message"]
+        assert not none.get("reasoning_content")
+        high = ask(web, **body, reasoning_effort="high")
+        assert high["choices"][0]["message"] == plain
+        [warning] = high["marith"]["warnings"]
+        assert warning.startswith("reasoning_effort='high' has no effect")
+        assert ask(web, **body, thinking_budget_tokens=-1)["choices"][0]["message"] == plain
+        aside = ask(web, **body, marith={"steer_reasoning": False, "steer_tools": False})
+        assert aside["choices"][0]["message"] == plain
+
+
 def test_a_stream_equals_the_recorded_one(web: httpx.Client) -> None:
     body = {
         "messages": CHAT, "model": "polite", "seed": 1, "max_tokens": 3, "stream": True,

@@ -114,6 +114,10 @@ class Generation:
         if sampling.penalises:
             penalties = Penalties(sampling, frozenset(self.prepared.prompt))
             self._constraints = [*self._constraints, penalties]
+        if (most := request.stop.max_reasoning_tokens) is not None:
+            # The limit comes last: no other constraint may change the row of a mark.
+            limits = answers.reasoning_limit(most, self.prepared.opened)
+            self._constraints = [*self._constraints, *limits]
         self.is_plain = plan.is_plain and self._kept is None and not self._constraints
         self._begun = True
 

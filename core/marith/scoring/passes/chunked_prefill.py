@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from marith.scoring.passes.lanes import SHORT_PREFIX, Lane, Lanes, common
+from marith.scoring.lane_text import common
+from marith.scoring.passes.lanes import SHORT_PREFIX, Lane, Lanes
 
 # On a CPU, one call reads at most this number of tokens of long texts, because other texts wait
 # for its end. A pass over a text with states ends at multiples of this number, on every device.

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from marith.errors import ModelError
 from marith.scoring.cache_limit import Keeper
-from marith.scoring.lane_text import LaneText
+from marith.scoring.lane_text import LaneText, common
 from marith.scoring.passes.questions import Reading
 from marith.scoring.weights.lora_files import Adapter
 
@@ -399,20 +399,3 @@ def roomy(tokens: int, step: int, growth: float = 0.25) -> int:
     A cache that grew at every token would be copied every time.
     """
     return -(-max(step, int(tokens * (1 + growth))) // step) * step
-
-
-def common(kept: list[int], asked: list[int]) -> int:
-    """Return the length of the common prefix.
-
-    The search is by bisection, because slices compare faster than single tokens.
-    """
-    low, high = 0, min(len(kept), len(asked))
-    if asked[:high] == kept[:high]:
-        return high
-    while low < high - 1:
-        middle = (low + high) // 2
-        if asked[low:middle] == kept[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low

@@ -145,6 +145,10 @@ class Vocabulary:
             problem = f"{where} has token {max(tokens)}, and the model has {self.size} tokens"
             raise RequestError(problem)
 
+    def reads_option(self, name: str) -> bool:
+        """Return True if the chat template has the name of an option in its text."""
+        return name in str(getattr(self.tokenizer, "chat_template", None) or "")
+
     def opens_reasoning(self, prompt: Sequence[int]) -> bool:
         """Return True if a prompt ends with the mark that begins reasoning.
 

@@ -46,6 +46,8 @@ HERMES = CallFormat(
     "}\n</tool_call>",
 )
 THINKING = ("<think>", "</think>")
+# Options of chat templates that turn reasoning on and off.
+SWITCHES = "enable_thinking", "thinking"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class ToolFormat:
     - `answers`: the template shows what a tool returned.
     - `says`: the template keeps the text of an assistant's message that has a call.
     - `thinking`: the marks before and after reasoning.
+    - `switch`: the option of the template that turns reasoning off if it is False.
     """
 
     calls: CallFormat = HERMES
@@ -65,6 +68,7 @@ class ToolFormat:
     answers: bool = False
     says: bool = False
     thinking: tuple[str, str] | None = None
+    switch: str | None = None
 
 
 def read_tool_format(tokenizer: Any) -> ToolFormat:
@@ -81,7 +85,18 @@ def read_tool_format(tokenizer: Any) -> ToolFormat:
         answers_tools(tokenizer),
         _renders_text(tokenizer, {**_calls_of(1), "content": _TEXT}),
         THINKING if thinks else None,
+        _switch(tokenizer, template) if thinks else None,
     )
+
+
+def _switch(tokenizer: Any, template: str) -> str | None:
+    """Return the option of a template that turns reasoning off, or None."""
+    for name in SWITCHES:
+        if name in template:
+            on, off = (render(tokenizer, [_QUESTION], (), {name: on}) for on in (True, False))
+            if on != off:
+                return name
+    return None
 
 
 def call_format(tokenizer: Any) -> CallFormat | None:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from marith.scoring.passes.lanes import common
+from marith.scoring.lane_text import common
 
 # The arrays hold distinct tokens, and the count of each token.
 Counted: TypeAlias = "tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from marith.scoring.passes.lanes import common
+from marith.scoring.lane_text import common
 from marith.scoring.terms.whole_texts import Text
 
 # A new tree begins when a tree has this number of tokens. One pass reads one tree of each case.

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from marith.scoring.passes.lanes import common
+from marith.scoring.lane_text import common
 from marith.scoring.passes.questions import RequestLane
 
 

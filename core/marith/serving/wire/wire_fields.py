@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import (
+    AliasChoices,
     AllowInfNan,
     BaseModel,
     BeforeValidator,
@@ -51,6 +52,8 @@ _NEUTRAL_OF: Mapping[str, tuple[Any, ...]] = {
 }
 MOST_LETTERS = 100_000  # characters of a grammar, and of all tools together
 MOST_TOP = 20  # the maximum number of likeliest tokens at a position
+# The names of the limit of reasoning here, in vLLM and in llama.cpp.
+LIMITS_OF_REASONING = "max_reasoning_tokens", "thinking_token_budget", "thinking_budget_tokens"
 _STOPS, _STOP_LETTERS = 64, 4_096
 # This replaces a `top_p` of 0. The likeliest token has more, so only that token is kept.
 _LEAST_MASS = 1e-9
@@ -164,6 +167,11 @@ class SaltedFields(KnownFields):
         return key if self.cache_salt is None else json.dumps([key, self.cache_salt])
 
 
+def _none_of_minus_one(value: Any) -> Any:
+    """Return None for -1, which clients of llama.cpp write for "no limit"."""
+    return None if value == -1 else value
+
+
 class DrawnFields(SaltedFields):
     """The fields for sampling and stopping, and marith's own fields."""
 
@@ -178,6 +186,9 @@ class DrawnFields(SaltedFields):
     repetition_penalty: Number | None = Field(default=None, gt=0, le=100)
     logit_bias: dict[str, Number] | None = None
     min_tokens: StrictInt | None = Field(default=None, ge=0)
+    max_reasoning_tokens: Annotated[StrictInt | None, BeforeValidator(_none_of_minus_one)] = Field(
+        default=None, ge=0, validation_alias=AliasChoices(*LIMITS_OF_REASONING)
+    )
     stop_token_ids: list[StrictInt] | None = Field(default=None, max_length=64)
     ignore_eos: StrictBool | None = None
     grammar: StrictStr | None = Field(default=None, max_length=MOST_LETTERS)
@@ -219,8 +230,7 @@ class AskedFields(DrawnFields):
     @field_validator("max_tokens", "max_completion_tokens", mode="before", check_fields=False)
     @classmethod
     def _no_most(cls, value: Any) -> Any:
-        # Clients of llama.cpp write -1 for "no limit".
-        return None if value == -1 else value
+        return _none_of_minus_one(value)
 
     @property
     def usage_in_stream(self) -> bool:
@@ -246,6 +256,7 @@ class ChatFields(AskedFields):
     parallel_tool_calls: StrictBool | None = None
     response_format: dict[str, Any] | None = None
     chat_template_kwargs: dict[StrictStr, Plain] | None = Field(default=None, max_length=16)
+    reasoning_effort: Annotated[StrictStr, Field(max_length=16)] | None = None
     continue_final_message: StrictBool | None = None
 
 

@@ -53,7 +53,7 @@ def chat_requests(
         tools=_tools(fields),
         grammar=_grammar(fields, fields.response_format),
         logprobs=_logprobs(fields),
-        template_options={**options.chat_template_kwargs, **(fields.chat_template_kwargs or {})},
+        template_options=_template_options(fields, options),
         prefix=prefix,
         inspect=inspected_top(fields, model) or False,
         cache_salt=fields.salt(key),
@@ -160,6 +160,9 @@ def _options(
         model.require_known_tokens(tokens or (), name)
     taken = {"faithful", "steer_reasoning", "steer_tools"}
     call |= own.model_dump(include=taken, exclude_none=True)
+    effort, ignored = _effort(fields, model)
+    call |= effort
+    warnings += ignored
     if own.ban:
         call["ban"] = [*model.options.ban, *own.ban]
     asked = fields.most_tokens
@@ -218,6 +221,24 @@ def require_messages_fit(messages: Sequence[Mapping[str, Any]], limits: ServingL
     if letters > limits.letters:
         problem = f"all messages together must have at most {limits.letters:,} characters"
         raise Refusal(problem, 413, "messages_too_long", "messages")
+
+
+def _template_options(fields: ChatFields, options: Options) -> dict[str, Any]:
+    """Return the options of the chat template. An effort is one, except "none"."""
+    effort = fields.reasoning_effort
+    own = {} if effort in (None, "none") else {"reasoning_effort": effort}
+    return {**options.chat_template_kwargs, **own, **(fields.chat_template_kwargs or {})}
+
+
+def _effort(fields: AskedFields, model: ServedModel) -> tuple[dict[str, Any], list[str]]:
+    """Return what an effort of reasoning sets: no reasoning for "none"; and a warning, if any."""
+    effort: str | None = getattr(fields, "reasoning_effort", None)
+    if effort == "none":
+        return {} if fields.max_reasoning_tokens is not None else {"max_reasoning_tokens": 0}, []
+    if effort is None or model.engine.answers.vocabulary.reads_option("reasoning_effort"):
+        return {}, []
+    problem = f"reasoning_effort={effort!r} has no effect, because the model's chat template does"
+    return {}, [f"{problem} not read it; write max_reasoning_tokens, a number of tokens"]
 
 
 def _prefix(messages: Sequence[Any], last: Mapping[str, Any], tokens: object) -> str:

@@ -13,8 +13,7 @@ from support.architectures import build
 from support.runner_questions import ask, span_of, text, uncached
 
 from marith.scoring.choose_runner import start_runner
-from marith.scoring.lane_text import BLOCK, COPIED, LaneText, own_lengths
-from marith.scoring.passes.lanes import common
+from marith.scoring.lane_text import BLOCK, COPIED, LaneText, common, own_lengths
 from marith.testing import tiny_model
 
 CONTEXT = 700

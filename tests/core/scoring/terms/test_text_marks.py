@@ -15,8 +15,9 @@ from support.reference import is_inside
 from marith.formula.tree.signals import CALLING, REASONING
 from marith.formula.tree.terms import Observation
 from marith.scoring.passes.questions import RequestLane, Span
+from marith.scoring.prompting.text_parts import KEPT
 from marith.scoring.prompting.tokenizer import Detokenizer
-from marith.scoring.terms.text_marks import KEPT, TextMarks
+from marith.scoring.terms.text_marks import TextMarks
 
 FAMILIES = ("thinking", "thinking special", "opened", "hermes", "hermes special", "llama", "chatml")
 PIECES = [

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marith.errors import ModelError
-from marith.scoring.passes.lanes import Lane, common
+from marith.scoring.lane_text import common
+from marith.scoring.passes.lanes import Lane
 from marith.scoring.passes.layer_masks import LayerMasks
 from marith.scoring.passes.rectangle import rectangle_cache
 from marith.scoring.passes.rectangle.rectangle_cache import KVCache, power_of_two
