@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import BaseCallbackHandler
-from support.langchain_models import Make, Writer, engine_answer
+from support.langchain_models import Make, Writer, engine_answer, sum_of
 
 import marith
 from langchain_marith import MarithLLM
@@ -146,6 +146,20 @@ def test_reasoning_is_kept_apart(scripted: Make, thinking_dir: str) -> None:
     assert model.invoke("Hello!") == "Good day."
     (generation,) = model.generate(["Hello!"]).generations[0]
     assert (generation.generation_info or {})["reasoning_content"] == "A greeting."
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_reasoning_is_limited(scripted: Make, thinking_dir: str, most: int) -> None:
+    model = scripted(
+        model=thinking_dir, max_reasoning_tokens=most, steer_reasoning=False, steer_tools=False
+    )
+    answers = model.invoke("Hello!"), sum_of(model.stream("Hello!"))
+    thoughts = [answer.additional_kwargs.get("reasoning_content", "") for answer in answers]
+    assert thoughts[0] == thoughts[1]
+    assert "A greeting.".startswith(thoughts[0])
+    assert bool(thoughts[0]) == bool(most)
+    assert len(thoughts[0]) < len("A greeting.")
+    assert model.invoke("Hello!", max_reasoning_tokens=None).text == "Good day."
 
 
 def test_stop_strings_are_named(writer: Writer) -> None:

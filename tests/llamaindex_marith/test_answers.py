@@ -36,6 +36,15 @@ async def test_reasoning_stands_beside_the_text(thinking_dir: str, way: str) -> 
 
 
 @each_way
+async def test_reasoning_is_limited(thinking_dir: str, way: str) -> None:
+    model = Marith(model=thinking_dir, temperature=0, max_reasoning_tokens=1, steer_reasoning=False)
+    thought = (await ask(model, way))[-1].additional_kwargs["reasoning"]
+    assert thought
+    assert "A greeting.".startswith(thought)
+    assert len(thought) < len("A greeting.")
+
+
+@each_way
 async def test_an_answer_follows_the_grammar_of_its_call(make: Make, way: str) -> None:
     answer = (await ask(make(), way, grammar=marith.Grammar.regex("[xyz]{4}")))[-1]
     assert len(text_of(answer)) == 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 from weakref import WeakValueDictionary
@@ -31,7 +31,7 @@ LEAST = 1_000
 # These characters are not escaped in a regular expression, and neither are letters and digits.
 _PLAIN = " <>_\"',:;="
 
-_Key: TypeAlias = "tuple[Tools | None, Grammar | None, bool]"
+_Key: TypeAlias = "tuple[Tools | None, Grammar | None, bool, bool]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,10 +153,14 @@ class AnswerGrammars:
             raise RequestError(
                 "grammars and tools need a model with an end-of-text token, and this model has none"
             )
-        key = request.tools, request.grammar, opened
+        # Where reasoning is turned off, the grammar must not let it begin.
+        reasons = opened or request.stop.max_reasoning_tokens != 0
+        key = request.tools, request.grammar, opened, reasons
         grammar = self._compiled.get(key)
         if grammar is None:
             tool_format = self.vocabulary.tool_format
+            if not reasons:
+                tool_format = replace(tool_format, thinking=None)
             source = answer_source(
                 request.tools, request.grammar, tool_format, opened, self._spelling
             )

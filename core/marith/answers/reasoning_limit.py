@@ -31,8 +31,10 @@ class ClosingMark:
         if self._whole is None:
             for token in range(lexicon.size):
                 data = lexicon.data_of(token)
+                # The first tokens of some vocabularies are single bytes, for characters without a
+                # token of their own.
                 if data and data in mark.encode():
-                    self._parts.setdefault(data, token)
+                    self._parts[data] = token
 
     def next(self, held: str) -> int | None:
         """Return the token that goes on with the mark, after the last characters of a text.

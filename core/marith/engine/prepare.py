@@ -109,7 +109,7 @@ def prepare(
         prefix=prefix,
         opened=vocabulary.opens_reasoning(visible),
         turn_marks=turn_marks(prompt, vocabulary),
-        warnings=(*warnings, *budget.warnings),
+        warnings=(*warnings, *budget.warnings, *_warnings_of_limits(request, registry)),
     )
 
 
@@ -123,8 +123,6 @@ def _prompt(request: Request, registry: Registry) -> Prompt:
     if request.tools is not None and request.tools.choice == "auto":
         registry.warnings.of_tools()
     options, tool_format = request.template_options, registry.vocabulary.tool_format
-    if request.stop.max_reasoning_tokens is not None and tool_format.thinking is None:
-        registry.warnings.of_reasoning()
     if request.stop.max_reasoning_tokens == 0 and tool_format.switch is not None:
         options = {tool_format.switch: False, **(options or {})}
     prompt = to_prompt(request.prompt, tools, options)
@@ -133,6 +131,14 @@ def _prompt(request: Request, registry: Registry) -> Prompt:
     registry.vocabulary.require_known(prompt.tokens, "the prompt")
     text = registry.vocabulary.decode(prompt.tokens)
     return replace(prompt, messages=({"role": "user", "content": text},))
+
+
+def _warnings_of_limits(request: Request, registry: Registry) -> list[str]:
+    """Return a warning if the base model does not reason, so that a limit has no effect."""
+    thinking = registry.vocabulary.tool_format.thinking
+    if request.stop.max_reasoning_tokens is None or thinking is not None:
+        return []
+    return [registry.warnings.of_reasoning()]
 
 
 def _prefix(request: Request, registry: Registry) -> tuple[int, ...]:
@@ -195,8 +201,10 @@ def plan_of(
     Where one of the factors `unsteered` is above zero, `M` replaces the formula.
     """
     check(formula, names)
-    for part in unsteered:
-        formula = where(part > 0, Name(BARE), formula)
+    if formula != Name(BARE):
+        for part in unsteered:
+            formula = where(part > 0, Name(BARE), formula)
+            check(formula, names)
     return ExecutionPlan.of(
         formula, names, speculation, [] if also is None else leaves(bind(also, names))
     )

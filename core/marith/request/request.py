@@ -149,7 +149,8 @@ class Request:
       bans, stop strings and penalties treat it as part of the answer; `max_tokens` and `min_tokens`
       do not. With a seed, an answer that was cut after a token and then continued by `prefix`
       equals the uncut answer, unless a ban rolled tokens back.
-    - `steer_reasoning`: if False, the bare model, not the formula, samples the reasoning.
+    - `steer_reasoning`: if False, the bare model, not the formula, samples the reasoning. The
+      formula still samples the mark that begins it.
     - `inspect`: add a `marith.Inspection` to the completion and the last chunk. A number sets how
       many likeliest tokens each position lists; True means 10. The finished text is read once
       more, which `Stats` does not count.

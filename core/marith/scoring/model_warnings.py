@@ -48,13 +48,12 @@ class ModelWarnings:
             f"distribution may be far from the exact one; {instead}"
         )
 
-    def of_reasoning(self) -> None:
-        """Warn once that the base model has no marks of reasoning."""
-        self.once(
-            "reasoning",
-            f"the chat template of {self._name!r} has no marks of reasoning, so "
-            "max_reasoning_tokens has no effect",
-        )
+    def of_reasoning(self) -> str:
+        """Return a sentence that the base model has no marks of reasoning, and warn once."""
+        problem = f"the chat template of {self._name!r} has no marks of reasoning"
+        warning = f"{problem}, so max_reasoning_tokens has no effect"
+        self.once("reasoning", warning)
+        return warning
 
     def of_tools(self) -> None:
         """Warn once if the base model's chat template does not list tools."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from support.chat_families import THINKING_CHAT, speaker, tool
 from support.small_engine import FlatTimes, assume_times
 
-from marith import Ban, Completion, Engine, Grammar, Request, Sampling, Stop, Tools
+from marith import Ban, Completion, Engine, Grammar, Request, RequestError, Sampling, Stop, Tools
 from marith.testing import scripted_model, tiny_model
 
 THOUGHT = "aa bb cc dd ee ff gg aa bb cc dd ee ff gg"
@@ -80,14 +81,36 @@ def test_the_mark_is_written_after_the_limit_whatever_the_formula(
             )  # fmt: skip
             length = in_reasoning(engine, out, kind)
             texts.add((seed, tuple(out.tokens)))
-            # An unfinished character may be completed first.
-            assert length <= most + 3
+            if length > most:
+                # Only an unfinished character may be completed first.
+                assert length <= most + 3
+                made = out.tokens[:most]
+                assert engine.answers.vocabulary.spell(made).endswith("\ufffd")
             cut += length >= most
             assert out.usage.reasoning_tokens <= most + 3 + len("</think>")
             assert out.text
     # Drafts do not change a seeded text.
     assert len(texts) == 3
     assert cut
+
+
+def test_a_ban_goes_back_before_the_mark_that_was_written(wild: dict[str, Engine]) -> None:
+    """After `b</think>` only the banned word follows, and after `d</think>` another one."""
+    engine = wild["thinking"]
+    terms = {
+        "then": {"formula": 'ngram(texts=["b</think>a", "d</think>e"], order=3)'},
+        "rest": {"formula": 'ngram(texts=["bdbdbdbd"], order=1)'},
+    }
+    formula = "where(reasoning() > 0, rest.top_k(2), then.top_k(1))"
+    rewinds = 0
+    for seed in range(6):
+        out = engine.generate(
+            "q", formula, terms, sampling=Sampling(seed=seed), max_tokens=3,
+            max_reasoning_tokens=1, ban=Ban(["a"], whole_words=False), **opened(engine, "thinking"),
+        )  # fmt: skip
+        assert (out.reasoning, out.text) == ("d", "e")
+        rewinds += out.stats.rewinds
+    assert rewinds
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -127,6 +150,20 @@ def test_grammars_tools_bans_and_the_least_length_hold(wild: dict[str, Engine]) 
         assert not {"a", "e"} & {*out.text, *out.reasoning}
         assert len(out.tokens) >= 30
         assert len(out.logprobs or ()) == len(out.tokens)
+
+
+@pytest.mark.parametrize("kind", ["thinking", "thinking special"])
+def test_a_grammar_lets_no_reasoning_begin_where_it_is_turned_off(
+    wild: dict[str, Engine], kind: str
+) -> None:
+    engine, yes = wild[kind], Grammar.regex("yes|no")
+    off = Request("q", grammar=yes, stop=Stop(9, max_reasoning_tokens=0))
+    mark = marked(engine, "<think>")
+    with pytest.raises(RequestError, match="the grammar allows no answer with the prefix"):
+        engine.submit(replace(off, prefix=mark)).result(60)
+    assert engine.submit(off).result(60).text in ("yes", "no")
+    on = replace(off, prefix=mark, stop=Stop(30, max_reasoning_tokens=3))
+    assert engine.submit(on).result(60).text in ("yes", "no")
 
 
 SCRIPT = [
@@ -173,6 +210,7 @@ def test_zero_turns_reasoning_off_where_the_template_can() -> None:
 def test_a_model_that_knows_no_reasoning_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
     with Engine.load("pocket") as engine:
         for _ in range(2):
-            engine.generate("Hi", max_reasoning_tokens=3, max_tokens=2)
+            out = engine.generate("Hi", max_reasoning_tokens=3, max_tokens=2)
+            assert any("max_reasoning_tokens" in warning for warning in out.warnings)
     said = [record for record in caplog.records if "max_reasoning_tokens" in record.message]
     assert len(said) == 1

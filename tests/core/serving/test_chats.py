@@ -115,6 +115,11 @@ def test_reasoning_is_limited_by_the_names_of_other_servers(
             message = whole["choices"][0]["message"]
             assert plain["reasoning_content"].startswith(message["reasoning_content"])
             assert len(message["reasoning_content"]) < len(plain["reasoning_content"])
+        several = {"thinking_token_budget": None, "thinking_budget_tokens": 1}
+        assert ask(web, **body, **several)["choices"][0]["message"] == message
+        several = dict.fromkeys(LIMITS, 1) | {"max_reasoning_tokens": 2}
+        refused = web.post("/v1/chat/completions", json={**body, **several})
+        assert "names of one limit" in refused.json()["error"]["message"]
         none = ask(web, **body, reasoning_effort="none")["choices"][0]["message"]
         assert not none.get("reasoning_content")
         high = ask(web, **body, reasoning_effort="high")
@@ -122,6 +127,10 @@ def test_reasoning_is_limited_by_the_names_of_other_servers(
         [warning] = high["marith"]["warnings"]
         assert warning.startswith("reasoning_effort='high' has no effect")
         assert ask(web, **body, thinking_budget_tokens=-1)["choices"][0]["message"] == plain
+        body_aside = {**body, "steer_reasoning": False}
+        refused = web.post("/v1/chat/completions", json=body_aside)
+        assert refused.status_code == 400
+        assert "within marith" in refused.json()["error"]["message"]
         aside = ask(web, **body, marith={"steer_reasoning": False, "steer_tools": False})
         assert aside["choices"][0]["message"] == plain
 

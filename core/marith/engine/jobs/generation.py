@@ -68,7 +68,7 @@ class Generation:
         self._ticket = weakref.ref(ticket)
         self._started = time.monotonic()
         self._grammar = answers.compiled(request, prepared.opened)
-        self._plausibility = Plausibility.of(prepared.plan)
+        self._plausibility = Plausibility.of(prepared.plan, request.formulas[0])
         self._kept: RowsByPlace | None = None
         if request.logprobs is not None:
             self._kept = RowsByPlace(prepared.plan.whole)
@@ -115,9 +115,9 @@ class Generation:
             penalties = Penalties(sampling, frozenset(self.prepared.prompt))
             self._constraints = [*self._constraints, penalties]
         if (most := request.stop.max_reasoning_tokens) is not None:
-            # The limit comes last: no other constraint may change the row of a mark.
+            # A ban has to count the mark as the only token that is left at its place.
             limits = answers.reasoning_limit(most, self.prepared.opened)
-            self._constraints = [*self._constraints, *limits]
+            self._constraints = [*limits, *self._constraints]
         self.is_plain = plan.is_plain and self._kept is None and not self._constraints
         self._begun = True
 

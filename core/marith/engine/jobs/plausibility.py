@@ -25,15 +25,18 @@ _ENOUGH = 8
 class Plausibility:
     """Counts the tokens of one text that are implausible to all prompted terms of its formula."""
 
-    def __init__(self, plan: ExecutionPlan) -> None:
-        self._formula = plan.whole
+    def __init__(self, plan: ExecutionPlan, asked: Formula) -> None:
+        self._formula, self._asked = plan.whole, asked
         self._terms = [term for term in plan.leaves(plan.whole) if isinstance(term, Prompted)]
         self._found: dict[int, bool] = {}
 
     @classmethod
-    def of(cls, plan: ExecutionPlan) -> Plausibility | None:
-        """Return a counter, or None if the formula is one term: its texts are plausible to it."""
-        return None if isinstance(plan.whole, Term) else cls(plan)
+    def of(cls, plan: ExecutionPlan, asked: Formula) -> Plausibility | None:
+        """Return a counter, or None if the formula is one term: its texts are plausible to it.
+
+        `asked` is the formula as the caller wrote it, for a warning.
+        """
+        return None if isinstance(plan.whole, Term) else cls(plan, asked)
 
     def compared(self, block: Block) -> list[list[Row]]:
         """Return the rows with which a verification compares its tokens, for each position.
@@ -56,7 +59,7 @@ class Plausibility:
         found = [implausible for place, implausible in self._found.items() if place < end]
         share = sum(found) / len(found) if found else 0.0
         if share > _MANY and len(found) >= _ENOUGH:
-            _warn_once(self._formula)
+            _warn_once(self._asked)
         return share
 
 

@@ -92,10 +92,14 @@ def read_tool_format(tokenizer: Any) -> ToolFormat:
 def _switch(tokenizer: Any, template: str) -> str | None:
     """Return the option of a template that turns reasoning off, or None."""
     for name in SWITCHES:
-        if name in template:
+        if name not in template:
+            continue
+        try:
             on, off = (render(tokenizer, [_QUESTION], (), {name: on}) for on in (True, False))
-            if on != off:
-                return name
+        except Refused:
+            continue
+        if on != off:
+            return name
     return None
 
 

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from pydantic import (
-    AliasChoices,
     AllowInfNan,
     BaseModel,
     BeforeValidator,
@@ -20,6 +19,7 @@ from pydantic import (
     StrictStr,
     ValidationError,
     field_validator,
+    model_validator,
 )
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
@@ -49,6 +49,7 @@ _NEUTRAL_OF: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(("best_of", "length_penalty", "n", "typical_p"), (None, 1)),
     "modalities": (*_NEUTRAL, ["text"]),
     "function_call": (*_NEUTRAL, "none", "auto"),
+    **dict.fromkeys(("steer_reasoning", "steer_tools"), (None, True)),
 }
 MOST_LETTERS = 100_000  # characters of a grammar, and of all tools together
 MOST_TOP = 20  # the maximum number of likeliest tokens at a position
@@ -143,7 +144,7 @@ class KnownFields(BaseModel):
         """Return the unknown fields. Raises Refusal for a field that would change the text."""
         unknown = []
         for name, value in (self.model_extra or {}).items():
-            if name in self.own_fields and value not in _NEUTRAL:
+            if name in self.own_fields and value not in _NEUTRAL_OF.get(name, _NEUTRAL):
                 where = f'write it within marith: {{"marith": {{"{name}": …}}}}'
                 sdk = f'in OpenAI\'s SDK extra_body={{"marith": {{"{name}": …}}}}'
                 problem = f"{name!r} is a field of marith's own; {where}, {sdk}"
@@ -167,11 +168,6 @@ class SaltedFields(KnownFields):
         return key if self.cache_salt is None else json.dumps([key, self.cache_salt])
 
 
-def _none_of_minus_one(value: Any) -> Any:
-    """Return None for -1, which clients of llama.cpp write for "no limit"."""
-    return None if value == -1 else value
-
-
 class DrawnFields(SaltedFields):
     """The fields for sampling and stopping, and marith's own fields."""
 
@@ -186,9 +182,7 @@ class DrawnFields(SaltedFields):
     repetition_penalty: Number | None = Field(default=None, gt=0, le=100)
     logit_bias: dict[str, Number] | None = None
     min_tokens: StrictInt | None = Field(default=None, ge=0)
-    max_reasoning_tokens: Annotated[StrictInt | None, BeforeValidator(_none_of_minus_one)] = Field(
-        default=None, ge=0, validation_alias=AliasChoices(*LIMITS_OF_REASONING)
-    )
+    max_reasoning_tokens: StrictInt | None = Field(default=None, ge=-1)
     stop_token_ids: list[StrictInt] | None = Field(default=None, max_length=64)
     ignore_eos: StrictBool | None = None
     grammar: StrictStr | None = Field(default=None, max_length=MOST_LETTERS)
@@ -205,17 +199,31 @@ class DrawnFields(SaltedFields):
             raise ValueError(f"stop must have {limit}, and no empty string")
         return value
 
+    @model_validator(mode="before")
+    @classmethod
+    def _one_limit(cls, body: Any) -> Any:
+        """Give the limit of reasoning its own name. Raises ValueError for two different limits."""
+        if not isinstance(body, dict):
+            return body
+        given = {name: body[name] for name in LIMITS_OF_REASONING if body.get(name) is not None}
+        if len({*map(repr, given.values())}) > 1:
+            raise ValueError(f"{' and '.join(given)} are names of one limit; send one of them")
+        rest = {name: value for name, value in body.items() if name not in LIMITS_OF_REASONING}
+        return rest | ({"max_reasoning_tokens": next(iter(given.values()))} if given else {})
+
     def drawn(self) -> dict[str, Any]:
         """Return the fields for sampling and stopping as options, without missing fields.
 
-        For other servers, a `top_k` of 0 or -1 means all tokens, and a `top_p` of 0 the likeliest
-        token.
+        For other servers, a `top_k` of 0 or -1 means all tokens, a `top_p` of 0 the likeliest
+        token, and a `max_reasoning_tokens` of -1 no limit.
         """
         names = DrawnFields.model_fields.keys() & Options.model_fields.keys()
         names -= SaltedFields.model_fields.keys()
         values = self.model_dump(include=names, exclude_none=True)
         if values.get("top_k") in (0, -1):
             values["top_k"] = None
+        if values.get("max_reasoning_tokens") == -1:
+            values["max_reasoning_tokens"] = None
         if values.get("top_p") == 0:
             values["top_p"] = _LEAST_MASS
         return values
@@ -230,7 +238,8 @@ class AskedFields(DrawnFields):
     @field_validator("max_tokens", "max_completion_tokens", mode="before", check_fields=False)
     @classmethod
     def _no_most(cls, value: Any) -> Any:
-        return _none_of_minus_one(value)
+        # Clients of llama.cpp write -1 for "no limit".
+        return None if value == -1 else value
 
     @property
     def usage_in_stream(self) -> bool:
