@@ -252,5 +252,7 @@ def test_another_number_redraws_the_text_that_it_would_give(small: SmallEngine) 
 
 def test_calibrate_measures_a_plan(small: SmallEngine) -> None:
     plan = small.engine.calibrate("supersede(few, M + 0.7*(M - q))", ["a b"], small.terms, "calls")
-    done = small.engine.generate("a b", "M + 0.7*(M - q)", small.terms, speculation=plan)
+    done = small.engine.generate(
+        "a b", "M + 0.7*(M - q)", small.terms, speculation=plan, min_tokens=3
+    )
     assert done.tokens
