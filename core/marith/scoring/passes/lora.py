@@ -89,6 +89,8 @@ class Adapted:
         """Make the tree ready for a pass with these adapters."""
         if rows == self._rows:
             return
+        # If adding the adapters fails, the next pass adds them again.
+        self._rows = ()
         self._meet([adapter for adapter in dict.fromkeys(rows) if adapter is not None])
         self._gate.closed = self._closed(rows)
         self._places = self._shifts.rows_of(rows)
@@ -101,10 +103,10 @@ class Adapted:
 
         A new LoRA, and a vector after a layer that had none, makes a new tree.
         """
-        unhooked = self._shifts.meet(adapters)
+        self._shifts.meet(adapters)
         loras = dict.fromkeys(adapter.lora for adapter in adapters)
         adapters = [adapter for adapter in loras if adapter is not None]
-        built = self.tree is not None and not unhooked
+        built = self.tree is not None and self._shifts.installed
         if built and all(adapter in self._met for adapter in adapters):
             for adapter in adapters:
                 self._met[adapter] = self._met.pop(adapter)
@@ -122,7 +124,7 @@ class Adapted:
             made = _Layer(base, updates, rank, self._gate, layer, self.model.dtype)
             tree.set_submodule(layer, made)
         self._shifts.install(tree)
-        self.tree, self._met, self._rank, self._rows = tree, starts, rank, ()
+        self.tree, self._met, self._rank = tree, starts, rank
 
     def _closed(self, rows: tuple[Adapter | None, ...]) -> Tensor | None:
         """Return a mask [rows, 1, rank]: True at the ranks of other adapters than the row's own.

@@ -56,20 +56,21 @@ class Shifts:
         # This is the number of adapters that each table has rows for.
         self._size = most
         self._tables: dict[str, _Table] = {}
+        # False from the first new table on, until a tree of modules adds the shifts of all tables.
+        self.installed = True
         # This maps each adapter to its row of the tables. The most recently used one is last.
         self._met: WeakKeyDictionary[Adapter, int] = WeakKeyDictionary()
 
-    def meet(self, adapters: Sequence[Adapter]) -> bool:
+    def meet(self, adapters: Sequence[Adapter]) -> None:
         """Add the new adapters, in the rows of the least recently used ones.
 
-        Return True if there are new tables, for a layer without a hook or for more adapters than
-        before: a new tree needs `install`.
+        `installed` is False after this if there are new tables, for a layer without a hook or for
+        more adapters than before: a new tree needs `install`.
         """
         own = [adapter for adapter in adapters if adapter.shifts]
         new = [adapter for adapter in own if adapter not in self._met]
-        hooked = {*self._tables}
-        if grown := len(own) > self._size:
-            self._size, new = len(own), own
+        if len(own) > self._size:
+            self._size, new, self.installed = len(own), own, False
             self._met.clear()
             self._tables.clear()
         for adapter in own:
@@ -77,14 +78,15 @@ class Shifts:
                 self._met[adapter] = self._met.pop(adapter)
         for adapter in new:
             row = self._free_row(own)
-            self._met[adapter] = row
             for layer, shift in adapter.shifts.items():
                 if layer not in self._tables:
+                    self.installed = False
                     rows = torch.full((1 + self._size, len(shift)), NOTHING)
                     self._tables[layer] = _Table(rows, rows)
             for layer, table in self._tables.items():
                 table.put(row, adapter.shifts.get(layer))
-        return grown or {*self._tables} != hooked
+            # An adapter whose rows could not be written is still new for the next pass.
+            self._met[adapter] = row
 
     def install(self, tree: Any) -> None:
         """Let the layers of a tree of modules add the shifts to their hidden states."""
@@ -92,6 +94,7 @@ class Shifts:
             # The first hook runs before transformers' own, which record hidden states.
             hook = self._adding(name, table)
             tree.get_submodule(name).register_forward_hook(hook, prepend=True)
+        self.installed = True
 
     def rows_of(self, adapters: Sequence[Adapter | None]) -> list[int]:
         """Return the row of the tables for each adapter; 0 for one without shifts."""

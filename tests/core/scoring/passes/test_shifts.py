@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from marith.errors import ModelError
 from marith.scoring.choose_runner import start_runner
+from marith.scoring.passes import lora as lora_passes
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.decoder_layers import decoder_layers
 from marith.scoring.passes.lora import MOST, Adapted
@@ -25,6 +27,7 @@ from marith.scoring.passes.passes import ModelPasses
 from marith.scoring.passes.plain_runner import PlainRunner
 from marith.scoring.passes.shifts import NOTHING
 from marith.scoring.weights.lora_files import Adapter, read
+from marith.scoring.weights.shared_weights import shared_copy
 from marith.testing import tiny_model
 
 VOCAB, CONTEXT = 28, 128
@@ -198,6 +201,44 @@ def test_other_strengths_make_no_new_tree() -> None:
             assert float((torch.log_softmax(row, -1) - want).abs().max()) < CLOSE
         adapted.forward([*kept[:-1], first], input_ids=ids.expand(len(kept), -1))
         assert adapted.tree is larger
+
+
+def test_a_tree_that_could_not_be_built_is_built_by_the_next_pass(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The first pass has no memory for a tree with a new hook, or for one more matrix."""
+    model = tiny_model()
+    merged = adapt(model, adaptable(model), tmp_path / "lora")
+    lora, push = read(str(tmp_path / "lora"), model), vector(model, 1, layers=[1])
+    first = adapter_of(model, (push, 1.0))
+    others = [
+        *(adapter_of(model, (push, i / MOST - 1)) for i in range(MOST - 1)),
+        # Its row is that of the first one, which was used least recently.
+        adapter_of(model, (vector(model, 2, layers=[0]), 1.0)),
+        lora,
+        adapter_of(model, (vector(model, 3), 0.5), lora=lora),
+    ]
+    adapted, ids = Adapted(model), torch.tensor([text(7)])
+    for adapter in (first, *others, first):
+        alone = model if adapter.lora is None else merged
+        want = by_hooks(alone, "model.layers", ids[0].tolist(), adapter)
+        for copied in (_no_memory, shared_copy):
+            monkeypatch.setattr(lora_passes, "shared_copy", copied)
+            with torch.inference_mode(), suppress(torch.OutOfMemoryError):
+                got = torch.log_softmax(adapted.forward([adapter], input_ids=ids).logits[0], -1)
+        assert float((got - want).abs().max()) < CLOSE
+    with torch.inference_mode():
+        kept = adapted.forward([first], input_ids=ids).logits
+        monkeypatch.setattr(lora_passes, "shared_copy", _no_memory)
+        rows = [adapter_of(model, (push, i / MOST)) for i in range(1, MOST + 2)]
+        with pytest.raises(torch.OutOfMemoryError):
+            adapted.forward(rows, input_ids=ids.expand(len(rows), -1))
+        monkeypatch.setattr(lora_passes, "shared_copy", shared_copy)
+        assert torch.equal(adapted.forward([first], input_ids=ids).logits, kept)
+
+
+def _no_memory(_model: Any) -> NoReturn:
+    raise torch.OutOfMemoryError("out of memory")
 
 
 def test_the_model_itself_is_never_touched() -> None:
