@@ -102,11 +102,15 @@ class Shifts:
 
     def _free_row(self, own: Sequence[Adapter]) -> int:
         """Return a row that no adapter has, or that of the least recently used one not in `own`."""
-        used = {*self._met.values()}
+        # An adapter that nobody else holds may leave the map at any time, so it is read only once.
+        met = [*self._met.items()]
+        used = {row for _, row in met}
         free = [row for row in range(1, 1 + self._size) if row not in used]
-        if not free:
-            free = [self._met.pop(next(adapter for adapter in self._met if adapter not in own))]
-        return free[0]
+        if free:
+            return free[0]
+        oldest, row = next((adapter, row) for adapter, row in met if adapter not in own)
+        del self._met[oldest]
+        return row
 
     def _adding(self, name: str, table: _Table) -> Callable[..., Any]:
         """Return a hook that replaces a layer's hidden states by the shifted ones."""

@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
 
 import pytest
 import torch
@@ -25,7 +26,7 @@ from marith.scoring.passes.decoder_layers import decoder_layers
 from marith.scoring.passes.lora import MOST, Adapted
 from marith.scoring.passes.passes import ModelPasses
 from marith.scoring.passes.plain_runner import PlainRunner
-from marith.scoring.passes.shifts import NOTHING
+from marith.scoring.passes.shifts import NOTHING, Shifts
 from marith.scoring.weights.lora_files import Adapter, read
 from marith.scoring.weights.shared_weights import shared_copy
 from marith.testing import tiny_model
@@ -239,6 +240,30 @@ def test_a_tree_that_could_not_be_built_is_built_by_the_next_pass(
 
 def _no_memory(_model: Any) -> NoReturn:
     raise torch.OutOfMemoryError("out of memory")
+
+
+def test_an_adapter_may_be_freed_while_its_row_is_given_away() -> None:
+    model, _ = tiny()
+    shifts, held = Shifts(1), [adapter_of(model, (vector(model, 1), 1.0))]
+
+    class Freeing(WeakKeyDictionary[Adapter, int]):
+        """A map whose adapters are freed by another thread after it was read."""
+
+        def values(self) -> Any:
+            found = [*super().values()]
+            held.clear()
+            return found
+
+        def items(self) -> Any:
+            found = [*super().items()]
+            held.clear()
+            return found
+
+    shifts.meet(held)
+    shifts._met = Freeing(shifts._met)
+    other = adapter_of(model, (vector(model, 2), 1.0))
+    shifts.meet([other])
+    assert shifts.rows_of([other, None]) == [1, 0]
 
 
 def test_the_model_itself_is_never_touched() -> None:
