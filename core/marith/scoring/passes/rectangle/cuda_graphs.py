@@ -83,8 +83,9 @@ class Captured:
     the rows are copied by index, so that one graph serves them wherever they lie.
 
     Keeps state, for one thread: the most recently used graphs, until the memory of the cache moves.
-    The state changes the cost of an answer, never the answer. On a device without graphs, the same
-    passes run eagerly.
+    Graphs of passes with vectors, and the tree of modules that they were captured with, are dropped
+    by the first step after another tree took its place. The state changes the cost of an answer,
+    never the answer. On a device without graphs, the same passes run eagerly.
     """
 
     def __init__(self, adapted: Adapted, cache: KVCache, masks: LayerMasks) -> None:
@@ -134,7 +135,7 @@ class Captured:
             self._version = self.cache.version
             # A memory pool is freed with its last graph, so the next graph needs a new pool.
             self._pool = None
-        if shifted and self._tree is not self.adapted.tree:
+        if self._tree is not self.adapted.tree:
             self._tree = self.adapted.tree
             for stale in [key for key, step in self._steps.items() if step.shifted]:
                 del self._steps[stale]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from functools import cache
 from typing import Any
+from weakref import ref
 
 import torch
 from hypothesis import given, settings
@@ -120,3 +122,18 @@ def test_a_step_is_captured_anew_when_its_tables_are_replaced() -> None:
         [_, later] = captured._steps.values()
         captured.step([0], [5], [0], [own])
         assert [*captured._steps.values()] == [plain, later]
+
+
+def test_the_first_step_after_a_new_tree_drops_the_old_one() -> None:
+    """The new tree is made by another pass, and the step has no vectors."""
+    own = adapter_of(model(), (vector(model(), 1, layers=[0]), 1.0))
+    other = adapter_of(model(), (vector(model(), 2, layers=[1]), 1.0))
+    captured = captured_steps()
+    with torch.inference_mode():
+        captured.step([0], [5], [0], [own])
+        old = ref(captured.adapted.tree)
+        captured.adapted.forward([other], input_ids=torch.tensor([[5]]))
+        captured.step([0], [5], [0])
+    gc.collect()
+    assert old() is None
+    assert [step.shifted for step in captured._steps.values()] == [False]
