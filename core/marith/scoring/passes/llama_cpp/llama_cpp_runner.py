@@ -138,7 +138,8 @@ class LlamaCppRunner(Runner):
             return self._of(adapters[0]).ask(questions)
         answers: dict[int, Answer | None] = {}
         for adapter in adapters:
-            places = [i for i, asked in enumerate(questions) if asked.lane.adapter is adapter]
+            # Two equal adapters may be two objects, if a file was written again as it was.
+            places = [i for i, asked in enumerate(questions) if asked.lane.adapter == adapter]
             found = self._of(adapter).ask([questions[i] for i in places])
             answers |= dict(zip(places, found, strict=True))
         return [answers[i] for i in range(len(questions))]

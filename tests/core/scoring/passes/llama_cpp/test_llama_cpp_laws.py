@@ -8,6 +8,7 @@ in a batch differ by rounding, which BATCH bounds, per format, in total variatio
 from __future__ import annotations
 
 import itertools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch
 from support.ggml_files import FORMATS, Q4_K, apart, chat, write_adapter
 from support.gguf_families import family_model, write_family
 from support.held_passes import scorer_of
+from support.runner_questions import ask, span_of
 
 from marith import Classifier, Engine, ModelError, Plan, Prompted, Request, Sampling, Stop
 from marith.testing import cached_bytes
@@ -175,6 +177,32 @@ def test_vectors_are_those_of_the_torch_model(exact: Engine, tmp_path: Path) -> 
         exact.next_logprobs(chat("Hi"), Prompted(vectors=((zero, 1.0),)))
     with pytest.raises(ModelError, match="cannot add vectors with positions='answer'"):
         exact.next_logprobs(chat("Hi"), Prompted(vectors=((name, 1.0),), positions="answer"))
+
+
+def write_pushes(path: Path, engine: Engine) -> str:
+    model, draw = scorer_of(engine).checkpoint.model, torch.Generator().manual_seed(2)
+    write(path, {n: torch.randn(model.width, generator=draw) * 0.3 for n in (1, 3)}, "llama")
+    return str(path)
+
+
+def test_equal_adapters_of_a_file_that_was_written_again_share_steps(
+    exact: Engine, tmp_path: Path
+) -> None:
+    name, scorer = write_pushes(tmp_path / "v.gguf", exact), scorer_of(exact)
+    term, adapters = Prompted(vectors=((name, 1.0),)), []
+    for seconds in (1, 2):
+        os.utime(name, (seconds, seconds))
+        adapters.append(scorer.load(term))
+    assert adapters[0] is not adapters[1]
+    assert adapters[0] == adapters[1]
+    prompts = [exact.encode(one) for one in PROMPTS]
+    asked = [
+        span_of(i, prompt, 1, adapter)
+        for i, (prompt, adapter) in enumerate(zip(prompts, [None, *adapters] * 2, strict=True))
+    ]
+    for one, answer in zip(asked, ask(scorer.runner, asked), strict=True):
+        [alone] = ask(scorer.runner, [span_of("alone", one.lane.prompt, 1, one.lane.adapter)])
+        assert apart(answer.logprobs[0], alone.logprobs[0]) <= FORMATS["f32"][0]
 
 
 def test_terms_of_torch_stand_beside_those_of_llama_cpp(exact: Engine, folder: Path) -> None:
