@@ -134,6 +134,7 @@ class LlamaCppRunner(Runner):
         An answer is None while its long text is still being read.
         """
         adapters = [*dict.fromkeys(asked.lane.adapter for asked in questions)]
+        self._make_room_for_vectors([one for one in adapters if one is not None and one.shifts])
         if len(adapters) == 1:
             return self._of(adapters[0]).ask(questions)
         answers: dict[int, Answer | None] = {}
@@ -177,30 +178,28 @@ class LlamaCppRunner(Runner):
         runner = self._adapted.get(adapter)
         if runner is None:
             assert isinstance(adapter, LlamaCppAdapter)
-            if adapter.shifts:
-                self._make_room_for_vectors()
             runner = self._reading(GGMLContext(self._model, adapter.held))
         # The most recently used adapter is last.
         self._adapted.pop(adapter, None)
         self._adapted[adapter] = runner
         return runner
 
-    def _make_room_for_vectors(self) -> None:
-        """Drop the least recently used idle contexts with vectors beyond `STEERED` - 1.
+    def _make_room_for_vectors(self, asked: Sequence[Adapter]) -> None:
+        """Drop the least recently used idle contexts with vectors beyond `STEERED`, but none asked.
 
         Each strength of a vector has a context, and a slider would fill the memory with them.
-        Raises ModelError if texts are generated in all of them.
+        Raises ModelError, before anything is read, if texts are generated in too many of them.
         """
-        steered = [adapter for adapter in self._adapted if adapter.shifts]
-        idle = [adapter for adapter in steered if not self._adapted[adapter].lanes.busy]
-        excess = max(0, len(steered) - STEERED + 1)
+        others = [one for one in self._adapted if one.shifts and one not in asked]
+        idle = [one for one in others if not self._adapted[one].lanes.busy]
+        excess = len(asked) + len(others) - STEERED if asked else 0
         if len(idle) < excess:
             raise ModelError(
                 f"{self.passes.name!r} cannot use more than {STEERED} sets of vectors and strengths"
                 " at once in llama.cpp, which needs a context for each; use fewer strengths, or "
                 "load the file with backend=None"
             )
-        for adapter in idle[:excess]:
+        for adapter in idle[: max(0, excess)]:
             self._adapted.pop(adapter).forget()
 
     def _reading(self, context: GGMLContext) -> CachedRunner:

@@ -205,6 +205,26 @@ def test_equal_adapters_of_a_file_that_was_written_again_share_steps(
         assert apart(answer.logprobs[0], alone.logprobs[0]) <= FORMATS["f32"][0]
 
 
+def test_a_fifth_set_of_vectors_is_refused_before_anything_is_read(
+    exact: Engine, tmp_path: Path
+) -> None:
+    name, scorer = write_pushes(tmp_path / "v.gguf", exact), scorer_of(exact)
+    sets = [scorer.load(Prompted(vectors=((name, i / 8),))) for i in range(1, STEERED + 2)]
+    asked = [span_of(i, exact.encode(PROMPTS[i]), 1, one) for i, one in enumerate(sets)]
+    passes = scorer.runner.passes
+    # Alone, and beside two sets whose texts have not ended.
+    for held, more in ((asked[:0], asked), (asked[:2], asked[2:])):
+        if held:
+            ask(scorer.runner, held)
+        before = passes.count
+        with pytest.raises(ModelError, match="cannot use more than 4 sets of vectors and strength"):
+            ask(scorer.runner, more)
+        assert passes.count == before
+    assert len(ask(scorer.runner, asked[1:3])) == 2
+    scorer.runner.release(asked[0].lane)
+    assert len(ask(scorer.runner, asked[1:])) == STEERED
+
+
 def test_terms_of_torch_stand_beside_those_of_llama_cpp(exact: Engine, folder: Path) -> None:
     terms = {
         "small": Prompted(model="pocket-draft"),
