@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from support.distributions import close
+from support.held_passes import scorer_of
 from support.reference import Reference
 from support.small_engine import END, VOCAB, SmallEngine, answers, draws, share_of_rejected
 from torch import Tensor, nn
@@ -161,6 +162,11 @@ def test_strength_zero_is_the_bare_model(small: SmallEngine, files: dict[str, An
         term = Prompted(vectors=((first, 0.0),), positions=positions)
         got = small.engine.next_logprobs(LONG, term)
         close(got, small.engine.next_logprobs(LONG, "M"))
+        # It shares the lane of the bare model.
+        scorer = scorer_of(small.engine)
+        assert scorer.load(term) is scorer.find(term) is None
+    with pytest.raises(ModelError, match=r"there is no control vector 'absent\.gguf'"):
+        small.engine.generate("a", Prompted(vectors=(("absent.gguf", 0.0),)))
 
 
 def test_an_answer_is_steered_and_its_prompt_is_not(

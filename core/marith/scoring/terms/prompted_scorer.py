@@ -137,7 +137,7 @@ class PromptedScorer:
         return self.runner.memory(texts)
 
     def find(self, term: Term) -> Adapter | None:
-        """Return the term's adapter, or None if the term names no adapter.
+        """Return the term's adapter, or None if the term changes nothing in the model.
 
         Raises KeyError if `load` must be called first: if the adapter is not loaded, if its files
         have changed since, or if no early exit was loaded yet. The first early exit runs the model,
@@ -151,7 +151,7 @@ class PromptedScorer:
         return None if key is None else self._kept(key, self._adapters[key])
 
     def load(self, term: Prompted | Likelihood) -> Adapter | None:
-        """Load and return the term's adapter, or None if the term names no adapter.
+        """Load and return the term's adapter, or None if the term changes nothing in the model.
 
         Raises ModelError if the adapter cannot be read, or if this model has no early exits and the
         term has one. Raises RequestError for an early exit after a layer that does not exist.
@@ -161,8 +161,8 @@ class PromptedScorer:
         key = _changes_of(term)
         return None if key is None else self._adapter(key)
 
-    def _adapter(self, key: _Key) -> Adapter:
-        """Return an adapter, which is read if it is not in memory."""
+    def _adapter(self, key: _Key) -> Adapter | None:
+        """Return an adapter, which is read if it is not in memory; None if it changes nothing."""
         adapter = self._adapters.get(key)
         if adapter is None:
             adapter = self._adapters[key] = self._read(key)
@@ -183,12 +183,13 @@ class PromptedScorer:
         self._recent.use(vector, vector.nbytes, (id(self), "vector", file[0]))
         return vector
 
-    def _kept(self, key: _Key, adapter: Adapter) -> Adapter:
+    def _kept(self, key: _Key, adapter: Adapter) -> Adapter | None:
+        """Note that an adapter is used, and return it, or its LoRA if all strengths are 0."""
         lora, vectors, positions = key
         # An adapter takes the place of one that older versions of the same files made.
         names = lora and lora[0], tuple((file[0], strength) for file, strength in vectors)
         self._recent.use(adapter, adapter.nbytes, (id(self), names, positions))
-        return adapter
+        return adapter.base if vectors and not adapter.shifts else adapter
 
     def count(self, term: Prompted, prompt: Prompt) -> int:
         """Return the number of tokens of the prompt as the term reads it, whatever the context."""

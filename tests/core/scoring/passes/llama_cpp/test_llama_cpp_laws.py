@@ -223,6 +223,7 @@ def test_a_fifth_set_of_vectors_is_refused_before_anything_is_read(
     assert len(ask(scorer.runner, asked[1:3])) == 2
     scorer.runner.release(asked[0].lane)
     assert len(ask(scorer.runner, asked[1:])) == STEERED
+    assert scorer.load(Prompted(vectors=((name, 0.0),))) is None
 
 
 def test_terms_of_torch_stand_beside_those_of_llama_cpp(exact: Engine, folder: Path) -> None:
