@@ -38,7 +38,7 @@ def hooked(
         def add(_module: Any, _inputs: Any, output: Any) -> Any:
             states = output[0] if isinstance(output, tuple) else output
             states = states.clone()
-            states[:, start:] += shifts[number]
+            states[:, start:] += shifts[number].to(states)
             return (states, *output[1:]) if isinstance(output, tuple) else states
 
         return add
@@ -55,11 +55,12 @@ def hooked(
 def by_hooks(
     model: Any, layers: str, text: Sequence[int], adapter: Adapter | None, start: int = 0
 ) -> Tensor:
-    """Return log-probabilities [length, vocab] of transformers alone, with hooks."""
+    """Return log-probabilities [length, vocab] of transformers alone with hooks, on the CPU."""
     shifts = {
         int(name.rpartition(".")[2]): one
         for name, one in (adapter.shifts if adapter else {}).items()
     }
     with hooked(model, model.get_submodule(layers), shifts, start):
-        logits = model(torch.tensor([list(text)]), use_cache=False).logits[0].float()
-    return torch.log_softmax(logits, -1)
+        ids = torch.tensor([list(text)], device=model.device)
+        logits = model(ids, use_cache=False).logits[0].float()
+    return torch.log_softmax(logits, -1).cpu()
