@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marith.errors import ModelError
+from marith.errors import ModelError, shown
 from marith.scoring.weights.gguf.gguf_header import GGUFHeader, StoredTensor, read_header
 from marith.scoring.weights.locate import GGUF, HUB_FILE, local_file
 from marith.scoring.weights.lora_files import Adapter
@@ -92,7 +92,7 @@ def read_for(name: str, fits: VectorShape) -> ControlVector:
     header = read_header(_located(name))
     architecture = header.metadata.get("general.architecture")
     if architecture != ARCHITECTURE:
-        _refuse(name, f"has the architecture {architecture!r}, not {ARCHITECTURE!r}")
+        _refuse(name, f"has the architecture {shown(architecture)}, not {ARCHITECTURE!r}")
     hint = header.metadata.get(HINT, "")
     if not isinstance(hint, str):
         _refuse(name, f"has {HINT}={hint!r:.60}; it must be a name")

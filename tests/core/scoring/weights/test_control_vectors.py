@@ -106,6 +106,7 @@ REFUSED: dict[str, Callable[[Path], str]] = {
     "has the architecture 'llama', not 'controlvector'": written(
         {"direction.1": row()}, "llama", "llama"
     ),
+    "xxxx', not 'controlvector'": written({}, "llama", "x" * 9999),
     "in F16; a direction is one row in F32": written({"direction.1": row(kind=np.float16)}),
     "in F32; a direction is one row in F32": written({"direction.1": row().reshape(2, -1)}),
     "not a finite number in direction.1": written({"direction.1": NAN}),
@@ -124,6 +125,7 @@ def test_other_files_are_refused_in_one_sentence(tmp_path: Path, says: str) -> N
     assert says in str(caught.value)
     assert repr(name) in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < len(name) + 300
 
 
 @pytest.mark.parametrize("name", ["nowhere.gguf", "", ".", "owner/name"])

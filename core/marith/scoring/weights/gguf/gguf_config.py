@@ -9,7 +9,7 @@ from transformers import CONFIG_MAPPING
 from transformers.integrations.ggml import GGUF_CONFIG_DEFAULTS_MAPPING, GGUF_CONFIG_MAPPING
 from transformers.integrations.gguf.gguf_config_mapping import GGUF_CONFIG_ARCHS, get_gguf_config
 
-from marith.errors import ModelError
+from marith.errors import ModelError, shown
 from marith.scoring.notices import warn
 from marith.scoring.weights.gguf.gguf_header import GGUFHeader
 from marith.scoring.weights.kinds import raising_model_error
@@ -50,8 +50,8 @@ def gguf_config(name: str, header: GGUFHeader) -> Any:
     architecture = header.architecture
     if architecture not in _architectures():
         raise ModelError(
-            f"{name!r} has the architecture {architecture!r}; from GGUF files, transformers reads "
-            f"{', '.join(_architectures())}, and backend='llama.cpp' reads most others"
+            f"{name!r} has the architecture {shown(architecture)}; from GGUF files, transformers "
+            f"reads {', '.join(_architectures())}, and backend='llama.cpp' reads most others"
         )
     if header.parts > 1:
         raise ModelError(
