@@ -22,6 +22,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import CONFIG_MAPPING
 
 from marith.errors import ModelError, shown
 from marith.scoring.weights.gguf.gguf_header import GGUFHeader, StoredTensor, read_header
@@ -37,8 +38,17 @@ _DIRECTION = re.compile(r"direction\.(0|[1-9][0-9]{0,5})", re.ASCII)
 _ALIGNMENT = 32
 # The types of values in a GGUF file, and the type of a tensor in float32.
 _UINT32, _STRING, _F32 = 4, 8, 0
-# llama.cpp has one architecture for these types, and its files name it.
-_SAME = {"mistral": "llama", "mixtral": "llama"}
+# llama.cpp has one architecture for each of these types and another type, and its files name it.
+_SAME = {
+    "mistral": "llama",
+    "mixtral": "llama",
+    "internlm3": "llama",
+    "ministral3": "mistral3",
+    "olmo3": "olmo2",
+    "falconmamba": "mamba",
+    "granitemoeshared": "granitemoe",
+    "qwen25vl": "qwen2vl",
+}
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -96,7 +106,7 @@ def read_for(name: str, fits: VectorShape) -> ControlVector:
     hint = header.metadata.get(HINT, "")
     if not isinstance(hint, str):
         _refuse(name, f"has {HINT}={hint!r:.60}; it must be a name")
-    if hint and _family(hint) not in {*map(_family, fits.kinds)}:
+    if not _may_be(hint, fits.kinds):
         _refuse(name, f"was made for a model of type {hint!r:.60}, not {fits.kinds[0]!r}")
     stored = {_layer(name, one, fits): one for one in header.tensors}
     if not stored:
@@ -205,6 +215,17 @@ def _values(name: str, header: GGUFHeader, stored: StoredTensor) -> Tensor:
     if values.size < stored.size or not np.isfinite(values).all():
         _refuse(name, f"has a value that is not a finite number in {stored.name}")
     return torch.from_numpy(values.astype(np.float32))
+
+
+def _may_be(hint: str, kinds: Sequence[str]) -> bool:
+    """Return False if `hint` is another type of model than all of `kinds`.
+
+    llama.cpp has names of its own for many types, such as command-r for cohere. So two names are
+    told apart only if both are types of transformers.
+    """
+    families = {*map(_family, kinds)}
+    known = {*map(_family, CONFIG_MAPPING)}
+    return _family(hint) in families or _family(hint) not in known or not families <= known
 
 
 def _family(kind: str) -> str:

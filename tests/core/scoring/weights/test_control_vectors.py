@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from marith.errors import ModelError
-from marith.scoring.weights.control_vectors import read, steered, write
+from marith.scoring.weights.control_vectors import VectorShape, read, read_for, steered, write
 from marith.scoring.weights.lora_files import Adapter
 from marith.testing import tiny_model
 
@@ -136,7 +136,11 @@ def test_what_is_no_file_is_refused(name: str) -> None:
 
 KINDS = [
     ("gpt_neox", "gptneox"), ("gpt_neox", "gpt_neox"), ("qwen2", "qwen2"), ("mistral", "llama"),
-    ("gemma3_text", "gemma3"), ("qwen3_moe", "qwen3moe"), ("llama", None),
+    ("gemma3_text", "gemma3"), ("qwen3_moe", "qwen3moe"), ("llama", None), ("llama", ""),
+    ("cohere", "command-r"), ("deepseek_v2", "deepseek2"), ("deepseek_v3", "deepseek2"),
+    ("granitemoehybrid", "granitehybrid"), ("gpt_bigcode", "starcoder"), ("phi", "phi2"),
+    ("qwen2_5_vl", "qwen2vl"), ("hunyuan_v1_dense", "hunyuan-dense"), ("olmo3", "olmo2"),
+    ("falcon_mamba", "mamba"), ("made_here", "other"), ("command-r", "cohere"),
 ]  # fmt: skip
 
 
@@ -146,10 +150,19 @@ def test_the_hint_may_be_the_name_of_either_library(
 ) -> None:
     model = copy.copy(MODEL)
     model.config = copy.deepcopy(MODEL.config)
-    type(model.config)
     model.config.model_type = kind
     name = save(tmp_path / "a.gguf", {"direction.1": row()}, hint)
     assert read(name, model).model_hint == (hint or "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"), [("mamba", "mamba2"), ("gemma3_text", "gemma2"), ("mistral", "qwen2")]
+)
+def test_the_hint_may_not_name_another_type(tmp_path: Path, kind: str, hint: str) -> None:
+    fits = VectorShape(LAYERS, WIDTH, (kind,))
+    name = save(tmp_path / "a.gguf", {"direction.1": row()}, hint)
+    with pytest.raises(ModelError, match=f"a model of type '{hint}', not '{kind}'"):
+        read_for(name, fits)
 
 
 def test_an_adapter_is_the_sum_of_vectors_by_strength(tmp_path: Path) -> None:
