@@ -216,3 +216,13 @@ def test_a_vector_of_another_model_fails_only_its_request(
     with pytest.raises(ModelError, match="directions have 7 numbers, and this model's states 32"):
         small.engine.generate("a", Prompted(vectors=((str(other), 1.0),)))
     assert small.engine.generate("a", stop=Stop(2)).text is not None
+
+
+def test_a_strength_that_is_too_large_for_the_type_is_refused(files: dict[str, Any]) -> None:
+    """The weights are not blamed for the NaN that would follow."""
+    [first, _] = files
+    model, tokenizer = tiny_model(vocab=VOCAB).half(), tiny_tokenizer(tuple("abcdef"))
+    with Engine.load(model, tokenizer=tokenizer) as engine:
+        with pytest.raises(ModelError, match=r"1\.gguf' with strength 100000\.0 is too large for"):
+            engine.next_logprobs("a", Prompted(vectors=((first, 1e5),)))
+        assert engine.next_logprobs("a", Prompted(vectors=((first, 1.0),))).isfinite().any()

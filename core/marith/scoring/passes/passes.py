@@ -253,11 +253,13 @@ class ModelPasses(Passes):
     ) -> Adapter:
         """Return the adapter of a term with vectors. The first use runs the model once.
 
-        Raises ModelError if the model's decoder layers cannot be found.
+        Raises ModelError if the model's decoder layers cannot be found, or if what is added to the
+        hidden states is too large for their type.
         """
         if self._decoder_layers is None:
             self._decoder_layers = decoder_layers(self.model)
-        return control_vectors.steered(lora, vectors, positions, self._decoder_layers)
+        layers, dtype = self._decoder_layers, self.model.dtype
+        return control_vectors.steered(lora, vectors, positions, layers, dtype)
 
     @torch.inference_mode()
     def uncached(self, texts: Tensor) -> Tensor:

@@ -125,19 +125,21 @@ def steered(
     vectors: Sequence[tuple[ControlVector, float]],
     positions: Literal["all", "answer"],
     layers: Sequence[str],
+    dtype: torch.dtype = torch.float32,
 ) -> Adapter:
     """Return the adapter of a term: its LoRA, if any, and the sum of its vectors by strength.
 
     `layers` are the names of the model's decoder layers. A vector of strength 0 adds nothing.
-    Raises ModelError for a sum that is not finite.
+    Raises ModelError for a sum that is not finite in `dtype`, the type of the hidden states.
     """
     shifts: dict[str, Tensor] = {}
     for vector, strength in vectors:
         for layer, direction in vector.directions.items() if strength else ():
             shift, before = strength * direction, shifts.get(layers[layer])
             shifts[layers[layer]] = shift if before is None else before + shift
-            if not bool(shifts[layers[layer]].isfinite().all()):
-                _refuse(vector.name, f"with strength {strength!r} is too large for float32")
+            if not bool(shifts[layers[layer]].to(dtype).isfinite().all()):
+                kind = str(dtype).removeprefix("torch.")
+                _refuse(vector.name, f"with strength {strength!r} is too large for {kind}")
     parts = [f"{strength!r}*{vector.name}" for vector, strength in vectors]
     digests = [f"{strength!r}*{vector.digest}" for vector, strength in vectors]
     if lora is not None:
