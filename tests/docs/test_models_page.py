@@ -10,7 +10,7 @@ from support.architectures.tables import ABOVE, REMARKS
 
 MODELS = re.compile(r"^\*\*([a-z ]+)\*\*(.*):\n\n(.+(?:\n.+)*)", re.MULTILINE)
 AT_MOST = re.compile(r"at most (\S+)")
-BUT = re.compile(r"(?: but|,) (\S+) (\d\S+)")
+BUT = re.compile(r"(?: but|,) `(\S+)` (\d\S+)")
 SECTIONS = MODELS.findall(PAGE.read_text(encoding="utf-8"))
 
 

@@ -122,7 +122,7 @@ def models_of(rows: Sequence[Row], kind: str) -> str:
     some = [row for row in rows if row.kind == kind]
     within = [row.worst for row in some if row.worst is not None and row.worst < CLOSE]
     largest = f", all differences at most {max(within):.1e}" if within else ""
-    beyond = [f"{row.name} {row.worst:.1e}" for row in some if not (row.worst or 0) < CLOSE]
+    beyond = [f"`{row.name}` {row.worst:.1e}" for row in some if not (row.worst or 0) < CLOSE]
     largest += f" but {', '.join(beyond)}" if beyond else ""
     names = [f"{row.name}\\*" if row.early_exit is False else row.name for row in some]
     return f"**{kind}**{largest}:\n\n{textwrap.fill('; '.join(names), 100)}\n"
@@ -135,7 +135,7 @@ def summary(rows: Sequence[Row]) -> str:
     cached = count["cached"] + count["states"]
     measured = [row for row in rows if row.worst is not None]
     far = [row.name for row in measured if not row.worst < CLOSE]
-    beyond = f"; {', '.join(far)} is not, for the reason below" if far else ""
+    beyond = f"; {_quoted(far)} is not, for the reason below" if far else ""
     return (
         f"Of {len(plain)} architectures {cached} run with a cache ({count['cached']} in shared "
         f"passes) and {count['uncached']} without; {count['refused']} are refused. Of "
@@ -159,7 +159,7 @@ def _works(rows: Sequence[Row], argument: str, what: str) -> str:
     """Return a sentence that says which models take an argument of `prompted`."""
     taken = {row.name: row.lora if argument == "adapter" else row.vectors for row in rows}
     without = [name for name, takes in taken.items() if takes is False]
-    wrong = f"all but {', '.join(without)}" if without else "all of them"
+    wrong = f"all but {_quoted(without)}" if without else "all of them"
     sentence = f"[`prompted({argument}=…)`](formula_language.md), {what} with {wrong}."
     return textwrap.fill(sentence, 100, break_on_hyphens=False)
 
@@ -170,8 +170,13 @@ def _notes(rows: Sequence[Row]) -> str:
     for row in rows:
         if row.note:
             names.setdefault((row.kind, row.reason), []).append(row.name)
-    notes = [f"- {', '.join(each)} ({kind}): {reason}" for (kind, reason), each in names.items()]
+    notes = [f"- {_quoted(each)} ({kind}): {reason}" for (kind, reason), each in names.items()]
     return "\n".join(sorted(notes)).replace("|", "\\|").replace("*", "\\*")
+
+
+def _quoted(names: Sequence[str]) -> str:
+    """Return names for a sentence. Some of them have several words."""
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _line(cells: Sequence[str]) -> str:
