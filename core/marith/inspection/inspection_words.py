@@ -15,7 +15,9 @@ from marith.inspection.inspected_position import (
 from marith.request.visible_text import escape_control_chars
 
 MOVED_MOST = "moved most"
-MOVED = 2  # tokens that a table lists for each direction in which vectors push
+# A table lists this number of tokens for each direction in which vectors push. The page lists
+# three, because its card has a line for each term, and a line of the table has all terms.
+MOVED = 2
 _BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
 
 

@@ -103,7 +103,8 @@ function vectors(inspection, position) {
   return framed("Vectors", caption, heads, [element("tbody", {}, ...rows)]);
 }
 
-const MOVED = 3; // tokens that vectors raise or lower most
+// tokens that vectors raise or lower most; `marith why` lists two, because its lines are wider
+const MOVED = 3;
 
 const moved = (tokens) => element(
   "td", {}, ...tokens.slice(0, MOVED).flatMap((token, i) => [
