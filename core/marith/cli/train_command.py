@@ -41,7 +41,7 @@ Continuations = Annotated[
 ]
 Layers = Annotated[
     str | None,
-    typer.Option(metavar="A-B", help="The decoder layers, from 0.  [default: by the measure]"),
+    typer.Option(metavar="A-B", help="The decoder layers, from 1.  [default: by the measure]"),
 ]
 
 

@@ -34,7 +34,8 @@ class VectorSettings:
     Example texts are read alone.
 
     `layers` is the first and the last decoder layer of the vector, counted from 0; by default the
-    held-out measure chooses them. `held_out` is the share of continuations or example texts that
+    held-out measure chooses them. Layer 0 cannot be one of them, because llama.cpp refuses a file
+    with a direction for it. `held_out` is the share of continuations or example texts that
     the directions are not computed from. `seed` decides which ones. `batch_size` is the number of
     texts in a pass. `device`, `dtype` and `revision` are those of `Engine.load`. Raises ModelError
     or RequestError.
@@ -93,6 +94,10 @@ def _at_least_two(name: str, value: object) -> tuple[str, ...]:
 def _range(layers: object) -> tuple[int, int]:
     if not isinstance(layers, tuple) or len(layers) != 2:
         raise RequestError(f"layers must be a pair such as (10, 21), not {shown(layers)}")
-    # llama.cpp adds no direction after layer 0.
-    first = whole("the first of layers", layers[0], 1)
+    first = whole("the first of layers", layers[0], 0)
+    if first == 0:
+        raise RequestError(
+            f"layers must begin at 1 or later, not {shown(layers)}: llama.cpp refuses a file with "
+            "a direction for layer 0"
+        )
     return first, whole("the last of layers", layers[1], first)
