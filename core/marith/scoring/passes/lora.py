@@ -43,9 +43,9 @@ class Adapted:
         self._met: WeakKeyDictionary[Adapter, int] = WeakKeyDictionary()
         self._rank = 0
         self._rows: tuple[Adapter | None, ...] = ()
-        # The rows of the tables of vectors, for `_rows`; `_shifted` is None if all are 0.
-        self._places: Sequence[int] = ()
-        self._shifted: Tensor | None = None
+        # The rows of the tables of vectors, for `_rows`; `_index` is None if all are 0.
+        self._table_rows: Sequence[int] = ()
+        self._index: Tensor | None = None
 
     def forward(
         self,
@@ -64,7 +64,7 @@ class Adapted:
         self._prepare(rows)
         self._gate.by_token = by_token = len(inputs["input_ids"]) < len(rows)
         self._gate.kept = inputs.get("logits_to_keep")
-        index = self._shifted
+        index = self._index
         if index is not None:
             index = index[None] if by_token else index[:, None]
             if shifted is not None:
@@ -72,16 +72,16 @@ class Adapted:
         self._shifts.index = index
         return self.tree(**inputs)
 
-    def places(self, adapters: Sequence[Adapter | None]) -> Sequence[int]:
+    def table_rows(self, adapters: Sequence[Adapter | None]) -> Sequence[int]:
         """Return the row of the tables of vectors for each adapter, or 0 for None.
 
         The adapters have vectors and no LoRA.
         """
         self._prepare(tuple(adapters))
-        return self._places
+        return self._table_rows
 
     def shifting(self, index: Tensor) -> Any:
-        """Return the tree of the adapters of `places`. Its next pass adds the rows `index`."""
+        """Return the tree of the adapters of `table_rows`. Its next pass adds the rows `index`."""
         self._shifts.index = index
         return self.tree
 
@@ -93,9 +93,9 @@ class Adapted:
         self._rows = ()
         self._meet([adapter for adapter in dict.fromkeys(rows) if adapter is not None])
         self._gate.closed = self._closed(rows)
-        self._places = self._shifts.rows_of(rows)
-        index = torch.tensor(self._places).to(main_device(self.model))
-        self._shifted = index if any(self._places) else None
+        self._table_rows = self._shifts.rows_of(rows)
+        index = torch.tensor(self._table_rows).to(main_device(self.model))
+        self._index = index if any(self._table_rows) else None
         self._rows = rows
 
     def _meet(self, adapters: list[Adapter]) -> None:

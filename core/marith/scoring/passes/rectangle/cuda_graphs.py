@@ -35,7 +35,7 @@ class _Step:
     """A step of one shape.
 
     `inputs` [6, size] are the tokens, places, slots and rows of the pass, the rows of the tables of
-    vectors, which only a `shifted` step reads, and the rows of the logits that are asked for.
+    vectors, which only a step `with_vectors` reads, and the rows of the logits that are asked for.
     `view` are the rows of the cache that it reads, and `seen` is the number of slots that it reads
     of each row.
     """
@@ -46,9 +46,9 @@ class _Step:
         padding: NDArray[np.int64],
         near: bool,
         seen: int,
-        shifted: bool,
+        with_vectors: bool,
     ) -> None:
-        self.seen, self.shifted = seen, shifted
+        self.seen, self.with_vectors = seen, with_vectors
         self.graph: Any = None
         self.logits: Tensor | None = None
         self._padding = padding
@@ -97,7 +97,7 @@ class Captured:
         self._stream = torch.cuda.Stream(model.device) if model.device.type == "cuda" else None
         self._pool: Any = None
         self._version = -1
-        # The tree of modules with which shifted steps were captured.
+        # The tree of modules with which steps with vectors were captured.
         self._tree: Any = None
         self._steps: OrderedDict[tuple[int, int, bool, bool], _Step] = OrderedDict()
 
@@ -118,17 +118,17 @@ class Captured:
         near = span <= COPY * least
         size = min(span if near else least, self.cache.rows)
         seen = min(max(LEAST, power_of_two(max(places) + 1)), self.cache.capacity)
-        vectors = self.adapted.places(adapters) if adapters else None
-        step = self._prepared(size, seen, near, vectors is not None)
+        table_rows = [self.adapted.table_rows(adapters)] if adapters else []
+        step = self._prepared(size, seen, near, bool(table_rows))
         at = rows if near else range(len(rows))
-        step.fill(at, tokens, places, places, rows, *([] if vectors is None else [vectors]))
+        step.fill(at, tokens, places, places, rows, *table_rows)
         logits = self._run(step)
         if at[-1] - at[0] == len(at) - 1:
             return logits[at[0] : at[-1] + 1]
         # An index that is on the device already is not copied to it.
         return logits[step.inputs[ASKED, : len(at)]]
 
-    def _prepared(self, size: int, seen: int, near: bool, shifted: bool) -> _Step:
+    def _prepared(self, size: int, seen: int, near: bool, with_vectors: bool) -> _Step:
         """Return the step of this shape, which is now the one used last."""
         if self._version != self.cache.version:
             self._steps.clear()
@@ -137,22 +137,22 @@ class Captured:
             self._pool = None
         if self._tree is not self.adapted.tree:
             self._tree = self.adapted.tree
-            for stale in [key for key, step in self._steps.items() if step.shifted]:
+            for stale in [key for key, step in self._steps.items() if step.with_vectors]:
                 del self._steps[stale]
             if not self._steps:
                 self._pool = None
-        key = size, seen, near, shifted
+        key = size, seen, near, with_vectors
         step = self._steps.pop(key, None) or self._new(*key)
         self._steps[key] = step
         if len(self._steps) > MOST:
             self._steps.popitem(last=False)
         return step
 
-    def _new(self, size: int, seen: int, near: bool, shifted: bool) -> _Step:
+    def _new(self, size: int, seen: int, near: bool, with_vectors: bool) -> _Step:
         padding = np.zeros((ASKED + 1, size), dtype=np.int64)
         padding[2] = self.cache.padding_slot
         padding[3] = np.arange(size) if near else 0
-        return _Step(self.model.device, padding, near, seen, shifted)
+        return _Step(self.model.device, padding, near, seen, with_vectors)
 
     def _run(self, step: _Step) -> Tensor:
         """Return the logits [size, 1, vocab], from the graph of a step."""
@@ -186,7 +186,7 @@ class Captured:
         """Return the logits [size, 1, vocab]. Nothing is copied between host and device."""
         tokens, places, slots, rows = step.inputs[:4, :, None]
         self.cache.point(rows, slots, step.seen, step.view)
-        model = self.adapted.shifting(step.inputs[4, :, None]) if step.shifted else self.model
+        model = self.adapted.shifting(step.inputs[4, :, None]) if step.with_vectors else self.model
         logits: Tensor = model(
             input_ids=tokens,
             attention_mask=self.masks.of(places, step.seen),

@@ -72,7 +72,7 @@ def test_steps_with_vectors_equal_transformers_with_hooks(
             want = by_hooks(model(), "model.layers", one.tokens, own, start)[-1]
             assert float((answer.logprobs[-1] - want).abs().max()) < CLOSE
     steered = any(lanes[lane][0] is not None for speaking in steps for lane in speaking)
-    assert steered or not any(step.shifted for step in captured_of(runner)._steps.values())
+    assert steered or not any(step.with_vectors for step in captured_of(runner)._steps.values())
 
 
 def test_a_text_without_vectors_has_the_same_bits_beside_texts_with_vectors() -> None:
@@ -82,7 +82,7 @@ def test_a_text_without_vectors_has_the_same_bits_beside_texts_with_vectors() ->
         for length in (8, 9, 10):
             asked = [span_of(0, text(length)), span_of(1, [1, *text(length)], 1, own)]
             logits.append(ask(runner, asked)[0].logprobs)
-        kinds = {step.shifted for step in captured_of(runner)._steps.values()}
+        kinds = {step.with_vectors for step in captured_of(runner)._steps.values()}
         assert kinds == {own is not None}
     assert all(torch.equal(*pair) for pair in zip(logits[1:3], logits[4:], strict=True))
 
@@ -113,11 +113,11 @@ def test_a_step_is_captured_anew_when_its_tables_are_replaced() -> None:
     with torch.inference_mode():
         captured.step([0], [5], [0])
         captured.step([0], [5], [0], [own])
-        plain, shifted = captured._steps.values()
-        assert (plain.shifted, shifted.shifted) == (False, True)
+        plain, steered = captured._steps.values()
+        assert (plain.with_vectors, steered.with_vectors) == (False, True)
         captured.step([0], [5], [0], [other])
         assert plain in captured._steps.values()
-        assert shifted not in captured._steps.values()
+        assert steered not in captured._steps.values()
         # The tree has hooks after both layers now.
         [_, later] = captured._steps.values()
         captured.step([0], [5], [0], [own])
@@ -136,4 +136,4 @@ def test_the_first_step_after_a_new_tree_drops_the_old_one() -> None:
         captured.step([0], [5], [0])
     gc.collect()
     assert old() is None
-    assert [step.shifted for step in captured._steps.values()] == [False]
+    assert [step.with_vectors for step in captured._steps.values()] == [False]
