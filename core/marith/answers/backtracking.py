@@ -53,14 +53,14 @@ class Backtracking:
         self._released = self._certain = self._given = output.count
 
     def allow(
-        self, logprobs: Tensor, allowed: Tensor | None, places: Sequence[int], whole: Sequence[bool]
+        self, logprobs: Tensor, allowed: Tensor | None, places: Sequence[int], whole: bool
     ) -> Tensor | None:
         """Return the tokens that are allowed at some places, [places, vocab]; None for all tokens.
 
-        `logprobs` [places, vocab] are composed. `whole` has True for each place where they are
-        composed of all terms. `allowed` [places, vocab] is the mask of a grammar, or None for every
-        token. A place without an allowed token gets every token. If such a token is drawn from all
-        terms, `take` rolls the text back; if it is drafted, it is verified later.
+        `logprobs` [places, vocab] are composed, of all terms if `whole` is True. `allowed` [places,
+        vocab] is the mask of a grammar, or None for every token. A place without an allowed token
+        gets every token. If such a token is drawn from all terms, `take` rolls the text back; if it
+        is drafted, it is verified later.
         """
         mask = logprobs > -math.inf
         if allowed is not None:
@@ -68,7 +68,8 @@ class Backtracking:
         for row, place in zip(mask, places, strict=True):
             row[self._forbidden.get(place, [])] = False
         counts = mask.sum(dim=-1)
-        self._note(mask, counts, places, whole)
+        if whole:
+            self._note(mask, counts, places)
         if allowed is None and not any(place in self._forbidden for place in places):
             return None
         return mask | (counts == 0)[:, None]
@@ -110,15 +111,12 @@ class Backtracking:
         self._released += count
         return chunks
 
-    def _note(
-        self, mask: Tensor, counts: Tensor, places: Sequence[int], whole: Sequence[bool]
-    ) -> None:
+    def _note(self, mask: Tensor, counts: Tensor, places: Sequence[int]) -> None:
         ends = [end for end in self._ends if end < mask.shape[-1]]
         lasting = mask[:, ends].any(dim=-1) | (counts > MAX_REWINDS - self.count)
         columns = torch.stack([counts, lasting.to(counts)]).tolist()
-        for place, count, always, of_all_terms in zip(places, *columns, whole, strict=True):
-            if of_all_terms:
-                self._left[place], self._lasting[place] = count, bool(always)
+        for place, count, always in zip(places, *columns, strict=True):
+            self._left[place], self._lasting[place] = count, bool(always)
 
     def _place_of(self, character: int) -> int:
         """Return the place of the token in which a character begins."""

@@ -171,8 +171,7 @@ def ends_of(request: Request, vocabulary: Vocabulary) -> frozenset[int]:
 def marks_of(request: Request, vocabulary: Vocabulary) -> frozenset[int]:
     """Return the special tokens that mark reasoning or calls in an answer to a request."""
     tool_format = vocabulary.tool_format
-    marks = [*(tool_format.thinking or ())]
+    marks = "".join(tool_format.thinking or ())
     if request.tools is not None:
-        calls = tool_format.calls
-        marks += [calls.opening, calls.joint or "", calls.closing]
-    return vocabulary.special_in("".join(marks))
+        marks += tool_format.calls.marks
+    return vocabulary.special_in(marks)

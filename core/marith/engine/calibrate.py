@@ -109,7 +109,6 @@ class Transcript(Query[Mapping[Term, Tensor]]):
 
     def receive(self, answers: Mapping[Term, Answer]) -> None:
         self.future.give({term: scored.logprobs for term, scored in answers.items()})
-        return
 
 
 class Stopwatch(Query[dict[int, float]]):
@@ -159,7 +158,6 @@ class Stopwatch(Query[dict[int, float]]):
         if not self._left:
             self._times[self._pending.pop()].append(time.perf_counter() - self._since)
             self.future.give({width: median(times) for width, times in self._times.items()})
-        return
 
 
 def _groups(prepared: Prepared) -> list[list[Term]]:

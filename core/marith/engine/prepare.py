@@ -92,10 +92,10 @@ def prepare(
         registry.warnings.of_template()
     readings = _readings(plan, scorers, prompt, deadline)
     visible = _visible(bare, readings, registry, prompt)
-    # Marks of reasoning and calls are looked for in the text as the bare model reads it.
-    seen = replace(prompt, tokens=tuple(visible))
-    marked = (term for term in readings if isinstance(term, (Reasoning, Calling)))
-    readings |= {term: scorers[term].read(term, seen) for term in marked}
+    if marked := [term for term in readings if isinstance(term, (Reasoning, Calling))]:
+        # Marks of reasoning and calls are looked for in the text as the bare model reads it.
+        seen = replace(prompt, tokens=tuple(visible))
+        readings |= {term: scorers[term].read(term, seen) for term in marked}
     budget = budget_of(plan, scorers, readings, prefix, request, len(visible))
     for warning in budget.warnings:
         registry.warnings.once("max_tokens", warning)

@@ -70,7 +70,7 @@ class Inspecting(TextQuery[Inspection]):
         if start == len(continuation):
             self.future.give(self.result())
 
-    def receive(self, answers: Mapping[Term, Answer]) -> Block | None:
+    def receive(self, answers: Mapping[Term, Answer]) -> Block:
         """Keep the rows of every term, and compose the formula."""
         self._answers = dict(answers)
         return super().receive(answers)

@@ -59,7 +59,7 @@ class KeepingRows(TextQuery[Kept]):
         self._count = len(continuation) - start
         self._taken = 0
 
-    def receive(self, answers: Mapping[Term, Answer]) -> Block | None:
+    def receive(self, answers: Mapping[Term, Answer]) -> Block:
         """Keep the rows of every term until they are copied."""
         self._answers = dict(answers)
         return super().receive(answers)

@@ -237,9 +237,10 @@ class DraftWindow:
         self._stage, places = self._order.next(length, end)
         self.places, self._end = list(places), places.stop
         counts: dict[Term, int] = {}
+        needed = self.plan.needed(self.formula)
         for place in places:
             evaluated = self._rows.get(place, ())
-            for term in self.plan.needed(self.formula):
+            for term in needed:
                 if term not in evaluated:
                     counts.setdefault(term, self._end - place)
         whole = self._end - 1 == length

@@ -178,7 +178,7 @@ def read(text: str, ban: Ban, family: str, tools: Tools | None = None) -> tuple[
     taken = Backtracking(output, known.eos_ids, ban.words)
     tokens = known.encode(text, literal=False)
     for count, token in enumerate([*tokens, *known.eos_ids]):
-        taken.allow(torch.zeros(1, known.size), None, [count], [True])
+        taken.allow(torch.zeros(1, known.size), None, [count], True)
         if (at := taken.take(token)) is not None:
             return known.spell(tokens[:at]), known.spell(tokens[: count + 1])
         taken.release()

@@ -162,7 +162,7 @@ def driven(family: str, request: Request, tokens: Iterable[int]) -> tuple[list[C
     chunks: list[Chunk] = []
     while not (chunks and chunks[-1].finish_reason):
         place, token = backtracking.output.count, next(offered, END)
-        may = backtracking.allow(torch.zeros(1, vocabulary.size), None, [place], [True])
+        may = backtracking.allow(torch.zeros(1, vocabulary.size), None, [place], True)
         token = token if may is None or may[0, token] else END
         backtracking.take(token, None if token == END else likely(token))
         chunks += backtracking.release()

@@ -71,7 +71,7 @@ class AllowedTokens:
         allowed = self._grammatical
         if self._backtracking is not None:
             whole = self._is_whole(self._window.formula)
-            allowed = self._backtracking.allow(rows, allowed, places, [whole] * len(places))
+            allowed = self._backtracking.allow(rows, allowed, places, whole)
         elif allowed is not None:
             # A draft at such a place may still be rejected, so the error waits until its token is
             # final.

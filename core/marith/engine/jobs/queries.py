@@ -87,7 +87,7 @@ class Query(Job, Generic[Result]):
 class _FormulaQuery(Query[Result]):
     """A query for which the whole formula is composed."""
 
-    def receive(self, answers: Mapping[Term, Answer]) -> Block | None:
+    def receive(self, answers: Mapping[Term, Answer]) -> Block:
         rows = {term: scored.rows for term, scored in answers.items()}
         count = min(map(len, rows.values()))
         plan = self.prepared.plan

@@ -39,10 +39,9 @@ class TextParts:
 
     def __init__(self, vocabulary: Vocabulary, opened: bool) -> None:
         tool_format = vocabulary.tool_format
-        calls = tool_format.calls
         self._begin, self._end = tool_format.thinking or ("", "")
-        self._opening = calls.opening
-        marks = "".join((self._begin, self._end, calls.opening, calls.joint or "", calls.closing))
+        self._opening = tool_format.calls.opening
+        marks = f"{self._begin}{self._end}{tool_format.calls.marks}"
         self._first = Place("start" if tool_format.thinking else "text")
         if opened:
             self._first = Place("reasoning")

@@ -31,6 +31,11 @@ class CallFormat:
     joint: str | None
     closing: str
 
+    @property
+    def marks(self) -> str:
+        """All text around names and arguments, in which special tokens are looked for."""
+        return f"{self.opening}{self.joint or ''}{self.closing}"
+
     def write(self, calls: Sequence[tuple[str, str]]) -> str:
         """Return calls as the model writes them. Each call is a name and its arguments as JSON."""
         written = [f"{json_text(name)}{self.middle}{arguments}" for name, arguments in calls]
