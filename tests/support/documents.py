@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 
 from marith.scoring.weights.locate import WEIGHTS
@@ -19,7 +20,10 @@ PAGES = sorted(
         *(ROOT / "docs").rglob("*.md"),
     ]
 )
-_FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r'^```(?P<kind>[^\n ]*)(?: title="(?P<title>[^"\n]+)")?\n(?P<code>.*?)^```$',
+    re.MULTILINE | re.DOTALL,
+)
 
 TASK = """
 from inspect_ai import Task, task
@@ -44,22 +48,27 @@ official = "2*formal - M"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block: the words after the fence, its text, and the `text` block after it."""
+    """A fenced block: its language, its text, and its output, which is the `text` block after it.
+
+    `model` is the title of the output: the real model that printed it, or "" for pocket.
+    """
 
     kind: str
     code: str
-    output: str | None
+    output: str | None = None
+    model: str = ""
 
 
 def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
-    found = [*_FENCE.finditer(text)]
-    follows = {
-        one.start(): after[2]
-        for one, after in zip(found, found[1:], strict=False)
-        if after[1] == "text" and not text[one.end() : after.start()].strip()
-    }
-    return [Block(one[1], one[2], follows.get(one.start())) for one in found]
+    fences = [*_FENCE.finditer(text)]
+    found = []
+    for fence, after in zip_longest(fences, fences[1:]):
+        block = Block(fence["kind"], fence["code"])
+        if after and after["kind"] == "text" and not text[fence.end() : after.start()].strip():
+            block = replace(block, output=after["code"], model=after["title"] or "")
+        found.append(block)
+    return found
 
 
 def name(page: Path) -> str:
@@ -122,11 +131,14 @@ FILES: dict[str, str | Path | Callable[[Path], None]] = {
 }
 
 
-def write_files(page: Path, folder: Path) -> None:
-    """Write the files of `FILES` that a page mentions into a folder."""
+def write_files(page: Path, folder: Path, real: Mapping[str, Path]) -> None:
+    """Write the files of `FILES` that a page mentions into a folder.
+
+    `real` maps the names of files to the real ones, which take the place of stand-ins.
+    """
     text = page.read_text(encoding="utf-8")
     for file in filter(text.__contains__, FILES):
-        path, content = folder / file, FILES[file]
+        path, content = folder / file, real.get(Path(file).name, FILES[file])
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, Path):
             path.symlink_to(content)
