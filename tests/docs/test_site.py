@@ -26,6 +26,7 @@ def test_docs_index_lists_every_page() -> None:
         ("../README.md#install", "overview.md#install"),
         ("how-to/serve.md#the-page", "how-to/serve.md#the-page"),
         ("examples", "examples/index.md"),
+        ("decisions", "decisions/index.md"),
         ("examples/own_methods.py", "examples/index.md#own_methodspy"),
         ("examples/new_method.py", "examples/new_method.md"),
         ("../LICENSE", "https://github.com/marith-lm/marith/blob/main/LICENSE"),

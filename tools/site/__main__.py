@@ -12,7 +12,16 @@ import zensical
 
 from tools.site.checking import faults
 from tools.site.examples import example_pages, write_pictures
-from tools.site.pages import DOCS, OTHERS, PROJECT, ROOT, navigation, with_links
+from tools.site.pages import (
+    DECISIONS,
+    DOCS,
+    OTHERS,
+    PROJECT,
+    ROOT,
+    decisions,
+    navigation,
+    with_links,
+)
 
 HERE = Path(__file__).parent
 SITE = ROOT / "site"
@@ -25,7 +34,8 @@ def read_pages() -> dict[str, str]:
         name: with_links(path.read_text("utf-8"), path, name)
         for name, path in (sources | OTHERS).items()
     }
-    return pages | example_pages()
+    listed = (f"- [{label}]({Path(name).name})" for label, name, _ in decisions())
+    return pages | {DECISIONS: "\n".join(["# Decisions", "", *listed, ""])} | example_pages()
 
 
 def configuration() -> str:

@@ -18,14 +18,16 @@ OTHERS = {
     "contributing.md": ROOT / "CONTRIBUTING.md",
 }
 EXAMPLES = "examples/index.md"
-_NAMES = {path: name for name, path in OTHERS.items()} | {DOCS / "examples": EXAMPLES}
+DECISIONS = "decisions/index.md"
+_FOLDERS = {DOCS / "examples": EXAMPLES, DOCS / "decisions": DECISIONS}
+_NAMES = {path: name for name, path in OTHERS.items()} | _FOLDERS
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 # Words after the language of a block are for the tests.
 _WORDS = re.compile(r"(?<=^```)(\w+) .+")
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 _SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-# The description of a page is the first cell of its row, or the words after its link.
-_ABOUT = re.compile(r"\| ([^|\[]+) \||.*\): (.+)$")
+# The description of a page follows its link.
+_ABOUT = re.compile(r".*\): (.+)$")
 
 
 class Entry(NamedTuple):
@@ -68,7 +70,7 @@ def with_links(text: str, source: Path, name: str) -> str:
 
 
 def navigation() -> dict[str, list[Entry]]:
-    """Return the pages that docs/index.md lists under each of its headings."""
+    """Return the pages that docs/index.md lists under each of its headings, and all decisions."""
     sections: dict[str, list[Entry]] = {}
     for heading, text in _SECTION.findall((DOCS / "index.md").read_text("utf-8")):
         found: dict[str, Entry] = {}
@@ -76,7 +78,15 @@ def navigation() -> dict[str, list[Entry]]:
             about = _ABOUT.match(line)
             for label, path, _ in _LINK.findall(line):
                 if name := name_of((DOCS / path).resolve()):
-                    words = (about[1] or about[2]).rstrip(".") if about else ""
+                    words = about[1].rstrip(".") if about else ""
                     found.setdefault(name, Entry(label, name, words))
         sections[heading] = [*found.values()]
-    return sections
+    return sections | {"Decisions": decisions()}
+
+
+def decisions() -> list[Entry]:
+    """Return the pages of docs/decisions in their order, each with its title as the label."""
+    pages = sorted((DOCS / "decisions").glob("*.md"))
+    titles = (page.read_text("utf-8").splitlines()[0].removeprefix("# ") for page in pages)
+    names = (page.relative_to(DOCS).as_posix() for page in pages)
+    return [Entry(title, name, "") for title, name in zip(titles, names, strict=True)]
