@@ -178,6 +178,51 @@ def chat_openai_gives_structured_answers_and_calls() -> None:
 
 
 @check
+def chat_openai_by_its_profile_answers_agents_in_objects() -> None:
+    from langchain.agents import create_agent
+    from pydantic import BaseModel, Field
+
+    class Weather(BaseModel):
+        """The weather of a city."""
+
+        city: str = Field(max_length=12)
+
+    # Without the profile, LangChain asks for a call of a tool in place of a JSON schema.
+    for profile, calls_tool in (({"structured_output": True}, False), ({}, True)):
+        agent = create_agent(chat_openai(profile=profile), response_format=Weather)
+        state = agent.invoke({"messages": [("human", "What is the weather in Rome?")]})
+        assert isinstance(state["structured_response"], Weather)
+        assert bool(state["messages"][1].tool_calls) == calls_tool
+
+
+@check
+def chat_openai_by_its_profile_sums_up_what_nears_the_context() -> None:
+    import httpx
+    from langchain.agents import create_agent
+    from langchain.agents.middleware import SummarizationMiddleware
+
+    keyed = {"authorization": f"Bearer {KEY}"}
+    context = httpx.get(f"{URL}/v1/models/{MODEL}", headers=keyed).json()["max_model_len"]
+    model = chat_openai(max_completion_tokens=16, profile={"max_input_tokens": context})
+    # LangChain's own prompt for summaries nearly fills the context of pocket.
+    sums_up = SummarizationMiddleware(
+        model,
+        trigger=("fraction", 0.5),
+        keep=("messages", 1),
+        summary_prompt="Sum up: {messages}",
+    )
+    agent = create_agent(model, middleware=[sums_up])
+    for sentences, kept in ((2, 5), (20, 2)):
+        history = [
+            (role, "The sea is wide and blue. " * sentences)
+            for role in ("human", "ai", "human", "ai", "human")
+        ]
+        messages = agent.invoke({"messages": history})["messages"]
+        assert len(messages) == kept + 1
+        assert ("summary" in messages[0].text) == (kept == 2)
+
+
+@check
 def litellm_answers_and_streams() -> None:
     import litellm
 
