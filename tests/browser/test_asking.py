@@ -33,7 +33,7 @@ def test_a_formula_is_explained_and_its_text_streams(page: Any) -> None:
     assert streamed.is_hidden()
     assert pane(page, 1).locator(".token").count() > 5
     count, flipped = (pane(page, 1).locator(f".token{kind}").count() for kind in ("", ".flipped"))
-    sentence = f"{flipped} of {count} tokens are the formula's likeliest and not M's."
+    sentence = f"{flipped} of {count} changed: the formula's likeliest, and not M's."
     assert sentence in pane(page, 1).locator(".status").inner_text()
 
 
@@ -150,7 +150,7 @@ def test_arrow_keys_move_between_changed_tokens_if_only_those_are_shown(page: An
     write(page, seed=3, max_tokens=30)
     generate(page)
     right = pane(page, 1)
-    right.get_by_label("Only where the formula's likeliest token is not M's").check()
+    right.get_by_label("Changed tokens only").check()
     right.locator(".token.flipped").first.click()
     places = []
     for _ in range(2):

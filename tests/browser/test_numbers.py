@@ -31,7 +31,7 @@ def said(page: Any, pattern: str) -> str:
     return page.inner_text("#prediction")
 
 
-def write_anew(page: Any) -> None:
+def regenerate(page: Any) -> None:
     page.locator("#sliders button").first.click()
 
 
@@ -47,15 +47,15 @@ def test_the_predicted_flip_is_the_flip_of_the_regenerated_text(
         foreseen = move(page, index)
         value = page.input_value("#sliders input[type=number]")
         if "stays as it is" in foreseen:
-            write_anew(page)
+            regenerate(page)
             settle(page)
             assert tokens_of(page) == before
             continue
         turned += 1
-        place = int(re.search(r"token (\d+) turns", foreseen)[1]) - 1  # type: ignore[index]
+        place = int(re.search(r"token (\d+) changes", foreseen)[1]) - 1  # type: ignore[index]
         assert pane(page, 1).locator(".turns").get_attribute("data-index") == str(place)
         assert tokens_of(page) == before, "nothing is written before the button is pressed"
-        write_anew(page)
+        regenerate(page)
         said(page, f"^The text has changed from token {place + 1} on")
         settle(page)
         after = tokens_of(page)
@@ -75,8 +75,8 @@ def test_a_moving_slider_asks_the_server_once(page: Any) -> None:
     assert [url.rpartition("/")[2] for url in asked] == ["what_if"]
     page.fill("#sliders input[type=number]", "2.37")
     page.keyboard.press("Tab")
-    said(page, "^At 2.37 ")
-    write_anew(page)
+    said(page, "^At 2.37, ")
+    regenerate(page)
     become(page, "document.querySelector('#formula').value === '2.37*happy - M'")
     settle(page)
     assert page.input_value("#formula") == "2.37*happy - M"
@@ -85,14 +85,14 @@ def test_a_moving_slider_asks_the_server_once(page: Any) -> None:
 def test_a_number_that_makes_no_formula_says_why(page: Any) -> None:
     write(page, seed=5, max_tokens=20)
     generate(page)
-    assert move(page, 0).startswith("At 1.02 "), "a slider has no value that is refused"
+    assert move(page, 0).startswith("At 1.02, "), "a slider has no value that is refused"
     move(page, 10)
     field = page.locator("#sliders input[type=number]")
     assert field.input_value() == "2"
     field.fill("0.123")
     field.press("Enter")
-    said(page, "^With 0.123 ")
-    write_anew(page)
+    said(page, "^With 0.123, ")
+    regenerate(page)
     assert page.input_value("#formula") == "2*happy - M"
 
 

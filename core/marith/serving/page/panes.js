@@ -6,7 +6,7 @@ import { added, element, firstUnequal, shown, spelled } from "./values.js";
 
 const ASKED_TOP = 10; // the number of likeliest tokens that the card shows
 const FINISHED = {
-  stop: "ended by itself", length: "reached the maximum length", tool_calls: "called a tool",
+  stop: "finished", length: "reached the maximum length", tool_calls: "called a tool",
 };
 
 /** One pane. `events` has onChoose(pane, index), onChange(pane) and onModel(pane). */
@@ -155,7 +155,7 @@ export class Pane {
     const how = cut ? "ended at a stop string" : FINISHED[this.finish] ?? this.finish ?? "stopped";
     const count = inspection.positions.length;
     this.#say(`${count} ${count === 1 ? "token" : "tokens"}, ${how}. ` +
-      `${flipped} of ${count} tokens are the formula's likeliest and not M's.` +
+      `${flipped} of ${count} changed: the formula's likeliest, and not M's.` +
       this.#warnings.map((warning) => ` ${shown(warning)}.`).join(""));
   }
 

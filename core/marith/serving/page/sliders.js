@@ -32,7 +32,7 @@ export class Sliders {
     this.#meaning = meaning;
     const numbers = meaning?.numbers ?? [];
     if (numbers.length !== this.#rows.length) {
-      this.#rows = numbers.map((_, i) => new Row(i, () => this.#moved(i), () => this.#writeAnew(i)));
+      this.#rows = numbers.map((_, i) => new Row(i, () => this.#moved(i), () => this.#regenerate(i)));
       at("sliders").replaceChildren(...this.#rows.map((row) => row.root));
     }
     this.#rows.forEach((row, i) => row.show(numbers[i], meaning.formula));
@@ -103,17 +103,17 @@ export class Sliders {
   #tell(number, { place, refused, text }) {
     const pane = this.#pane();
     const { positions } = pane.inspection;
-    if (refused !== null) this.#say(`With ${number} the formula is invalid: ${refused}.`);
-    else if (place === null) this.#say(`At ${number} the text stays as it is.`);
+    if (refused !== null) this.#say(`With ${number}, the formula is invalid: ${refused}.`);
+    else if (place === null) this.#say(`At ${number}, the text stays as it is.`);
     else {
       const now = positions[place] ? `“${spelled(positions[place].text)}”` : "the end";
-      this.#say(`At ${number} token ${place + 1} turns: ${worded(text)} in place of ${now}.`);
+      this.#say(`At ${number}, token ${place + 1} changes from ${now} to ${worded(text)}.`);
     }
     pane.mark("turns", place, `At ${number} another token is here`);
   }
 
-  /** Writes the text anew from the first token that changes, with the new number. */
-  async #writeAnew(i) {
+  /** Generates the text again from the first token that changes, with the new number. */
+  async #regenerate(i) {
     const { number } = this.#rows[i];
     const { formula, numbers } = this.#meaning;
     const pane = this.#pane();
@@ -158,7 +158,7 @@ class Row {
       type: "number", step: "any", "aria-label": `Number ${index + 1} of the formula, any value`,
       onchange: () => this.#typed(),
     });
-    this.#button = element("button", { type: "button", onclick: onWrite }, "Write anew");
+    this.#button = element("button", { type: "button", onclick: onWrite }, "Regenerate from here");
     this.root = element(
       "div", { class: "slider" },
       element("label", { for: id }, this.#text), this.#range, this.#field, this.#button);

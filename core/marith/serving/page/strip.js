@@ -134,7 +134,7 @@ export function legend(filter) {
     "div", { class: "legend-row" },
     element("span", { class: "hint" }, "less likely than by M ", scale, " likelier"),
     element("span", { class: "hint surprise" }, "thicker: more surprising"),
-    element("label", {}, filter, " Only where the formula's likeliest token is not M's"),
+    element("label", {}, filter, " Changed tokens only"),
   );
 }
 
