@@ -63,6 +63,8 @@ def test_the_predicted_flip_is_the_flip_of_the_regenerated_text(
         assert after[place : place + 1] != before[place : place + 1]
         assert page.input_value("#formula") == f"{value}*happy - M"
     assert turned
+    generate(page)
+    assert page.inner_text("#prediction") == "", "it is of another text"
 
 
 def test_a_moving_slider_asks_the_server_once(page: Any) -> None:

@@ -39,11 +39,12 @@ export class Sliders {
     this.refresh();
   }
 
-  /** Drops the predictions, because the text has changed. */
+  /** Drops the predictions and their sentence, because the text has changed. */
   forget() {
     this.#foreseen.clear();
     this.#asking?.abort();
     this.#asking = null;
+    this.#say("");
     this.refresh();
   }
 
