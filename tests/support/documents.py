@@ -108,6 +108,7 @@ def _pocket_as_gguf(path: Path) -> None:
 # What lies in the folder of a page that names it: a text, the target of a link, or a function that
 # writes the file.
 FILES: dict[str, str | Path | Callable[[Path], None]] = {
+    ".venv/real/Qwen2.5-Coder-1.5B-Instruct.gguf": _pocket_as_gguf,
     "Qwen2.5-Coder-1.5B-Instruct.gguf": _pocket_as_gguf,
     "SmolLM2-135M-Instruct.Q4_1.gguf": _pocket_as_gguf,
     "answer.json": '{"type": "object", "properties": {"glad": {"type": "boolean"}}}',
