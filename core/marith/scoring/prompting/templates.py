@@ -109,6 +109,8 @@ def to_tokens(
 
 
 def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, limit: int | None) -> list[int]:
+    if term.mode == "alone":
+        return _plain_tokens(term.system, vocabulary, limit)
     if prompt.tokens:
         return _numbered_tokens(term, prompt.tokens, vocabulary)
     _check_roles(prompt.messages, vocabulary)
@@ -121,7 +123,11 @@ def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, limit: int |
         return _chat_tokens(Prompt(tuple(seen), prompt.tools, options), vocabulary, limit)
     if prompt.tools:
         seen = with_tools_listed(seen, prompt.tools, HERMES)
-    text = to_plain_text(spelt_out(seen, HERMES, answers=True))
+    return _plain_tokens(to_plain_text(spelt_out(seen, HERMES, answers=True)), vocabulary, limit)
+
+
+def _plain_tokens(text: str, vocabulary: Vocabulary, limit: int | None) -> list[int]:
+    """Return the tokens of a text without a chat template, or the start token of an empty text."""
     tokens = vocabulary.encode(text, start=True, limit=limit)
     if not tokens and vocabulary.start_id is not None:
         tokens = [vocabulary.start_id]
@@ -149,7 +155,7 @@ def _numbered_tokens(term: Prompted, tokens: Sequence[int], vocabulary: Vocabula
 
 def require_text(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> None:
     """Raise RequestError for a chat without any text. A plain text may be empty."""
-    if prompt.tokens:
+    if prompt.tokens or term.mode == "alone":
         return
     messages = messages_as_read(term, prompt.messages)
     empty = not any(message["content"] or "tool_calls" in message for message in messages)
