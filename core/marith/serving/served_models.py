@@ -73,8 +73,8 @@ class ServedModel:
             code = "context_length_exceeded"
             raise Refusal(f"{problem} ({code})", code=code, param=name)
 
-    def warnings_of_text(self, text: str) -> list[str]:
-        """Return a warning if a text contains the name of a special token.
+    def warnings_of_text(self, text: str, name: str = "prompt") -> list[str]:
+        """Return a warning if the text of a field contains the name of a special token.
 
         A client that renders the chat template itself means the token, but the server reads plain
         text.
@@ -83,7 +83,7 @@ class ServedModel:
         if not spelt:
             return []
         warning = (
-            f"the prompt contains {spelt[0]}, which is read as plain text, not as a special token"
+            f"the {name} contains {spelt[0]}, which is read as plain text, not as a special token"
         )
         return [f"{warning}; send messages to /v1/chat/completions, or send the prompt as tokens"]
 

@@ -50,6 +50,7 @@ _NEUTRAL_OF: Mapping[str, tuple[Any, ...]] = {
     "modalities": (*_NEUTRAL, ["text"]),
     "function_call": (*_NEUTRAL, "none", "auto"),
     **dict.fromkeys(("steer_reasoning", "steer_tools"), (None, True)),
+    "guidance_scale": (None, 1),
 }
 MOST_LETTERS = 100_000  # characters of a grammar, and of all tools together
 MOST_TOP = 20  # the maximum number of likeliest tokens at a position
@@ -58,6 +59,7 @@ LIMITS_OF_REASONING = "max_reasoning_tokens", "thinking_token_budget", "thinking
 _STOPS, _STOP_LETTERS = 64, 4_096
 # This replaces a `top_p` of 0. The likeliest token has more, so only that token is kept.
 _LEAST_MASS = 1e-9
+_GUIDED = "write a formula such as negative_prompt(M, rude) in the server's persona file"
 # Fields that would change the text, and what to write instead.
 REFUSED: Mapping[str, str] = {
     "functions": "write tools",
@@ -80,6 +82,8 @@ REFUSED: Mapping[str, str] = {
     "bad_words": "write marith.ban",
     "chat_template": "a template comes with the checkpoint",
     "typical_p": "write top_p, top_k or min_p",
+    # Only text completions have these fields.
+    **dict.fromkeys(("guidance_scale", "negative_prompt"), _GUIDED),
     # Only bodies that have no such object refuse it.
     "marith": "write the fields of this route in the body itself",
 }
@@ -275,6 +279,8 @@ class TextFields(AskedFields):
     prompt: StrictStr | list[StrictInt] | list[StrictStr] | list[list[StrictInt]]
     echo: StrictBool | None = None
     logprobs: StrictInt | None = Field(default=None, ge=0, le=5)
+    negative_prompt: StrictStr | None = None
+    guidance_scale: Number | None = Field(default=None, ge=-100, le=100)
 
     @field_validator("logprobs", mode="before")
     @classmethod

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from marith import Grammar, Options, Request, RequestError, Tools
+from marith import Grammar, Options, Prompted, Request, RequestError, Tools, union
 from marith.openai_format import RENAMED, text_of, to_grammar, to_logprobs, to_tools
 from marith.serving.served_models import ServedModel
 from marith.serving.server_settings import ServerSettings, ServingLimits
@@ -88,6 +88,9 @@ def text_requests(
         inspect=inspected_top(fields, model) or False,
         cache_salt=fields.salt(key),
     )
+    if guidance := _guidance(fields, model, settings):
+        warnings += model.warnings_of_text(guidance[0], "negative_prompt")
+        request = _guided(request, *guidance)
     return _answers(request, fields, options, warnings)
 
 
@@ -129,18 +132,23 @@ def with_formula(
     own term counts as not sent. `holder` is the field of the body that holds the formula and the
     terms; "" means the body itself. Raises Refusal or FormulaError.
     """
-    if sent and not settings.allow_formulas:
+    if sent:
         name = min(sent)
-        field = f"{holder}.{name}" if holder else name
+        require_formulas_allowed(settings, f"{holder}.{name}" if holder else name)
+    known, terms = model.options.terms, sent.get("terms", {})
+    new = {name: text for name, text in terms.items() if known.get(name) != text}
+    return model.options.over({**sent, "terms": new} if "terms" in sent else sent)
+
+
+def require_formulas_allowed(settings: ServerSettings, field: str) -> None:
+    """Raise Refusal, which names a field of the body, unless the server allows formulas."""
+    if not settings.allow_formulas:
         raise Refusal(
             f"this server does not allow formulas, but the body has {field}; ask for one of its "
             "models, or start the server with --allow-formulas",
             code="formulas_not_allowed",
-            param=holder or name,
+            param=field.partition(".")[0],
         )
-    known, terms = model.options.terms, sent.get("terms", {})
-    new = {name: text for name, text in terms.items() if known.get(name) != text}
-    return model.options.over({**sent, "terms": new} if "terms" in sent else sent)
 
 
 def _options(
@@ -265,6 +273,41 @@ def _tools(fields: ChatFields) -> Tools | None:
         to_tools(fields.tools, list, "auto", parallel)
     with naming("tool_choice"):
         return to_tools(fields.tools, list, fields.tool_choice, parallel)
+
+
+def _guidance(
+    fields: TextFields, model: ServedModel, settings: ServerSettings
+) -> tuple[str, float] | None:
+    """Return a negative prompt and its guidance scale, or None if they do not change the text.
+
+    Raises Refusal if one of the two is missing.
+    """
+    scale, negative = fields.guidance_scale, fields.negative_prompt
+    if scale == 1 or (scale is None and not negative):
+        return None
+    if scale is None:
+        problem = "negative_prompt needs guidance_scale, such as 1.5; 1 has no effect"
+        raise Refusal(problem, param="guidance_scale")
+    if not negative:
+        problem = f"guidance_scale {scale} needs negative_prompt, a text in place of the prompt"
+        raise Refusal(problem, param="negative_prompt")
+    require_formulas_allowed(settings, "negative_prompt")
+    if fields.echo and fields.logprobs is not None:
+        problem = "echo with logprobs cannot be combined with negative_prompt, because this text"
+        raise Refusal(f"{problem} takes the prompt's place", param="negative_prompt")
+    model.require_text_fits(negative, "negative_prompt", settings.limits)
+    return negative, scale
+
+
+def _guided(request: Request, negative: str, scale: float) -> Request:
+    """Return the request with classifier-free guidance away from a text in place of the prompt.
+
+    Sanchez et al. (2023, arXiv 2306.17806, equation 5).
+    """
+    (formula, _), away = request.formulas, Prompted(negative, mode="alone")
+    # The union of a formula with itself is the formula, with the weight 1 that guidance needs.
+    model = union(formula, formula)
+    return replace(request, formula=away + scale * (model - away))
 
 
 def _grammar(fields: AskedFields, response_format: Mapping[str, Any] | None) -> Grammar | None:
