@@ -95,6 +95,19 @@ def test_a_nucleus_of_nothing_is_the_likeliest_token_and_no_top_k_is_every_token
     assert text(top_k=0, top_p=0) == greedy
 
 
+def test_a_seed_of_minus_one_is_no_seed(web: httpx.Client) -> None:
+    body = {"messages": CHAT, "max_tokens": 12, "temperature": 2, "top_k": 0}
+
+    def texts(seed: int) -> set[str]:
+        answers = [
+            web.post("/v1/chat/completions", json={**body, "seed": seed}).json() for _ in range(3)
+        ]
+        return {str(answer["choices"][0]["message"]["content"]) for answer in answers}
+
+    assert len(texts(-2)) == 1
+    assert len(texts(-1)) > 1
+
+
 def test_a_text_that_spells_special_tokens_is_said_to_be_letters(
     web: httpx.Client,
 ) -> None:

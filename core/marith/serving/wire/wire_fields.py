@@ -219,15 +219,16 @@ class DrawnFields(SaltedFields):
         """Return the fields for sampling and stopping as options, without missing fields.
 
         For other servers, a `top_k` of 0 or -1 means all tokens, a `top_p` of 0 the likeliest
-        token, and a `max_reasoning_tokens` of -1 no limit.
+        token, a `max_reasoning_tokens` of -1 no limit, and a `seed` of -1 no seed.
         """
         names = DrawnFields.model_fields.keys() & Options.model_fields.keys()
         names -= SaltedFields.model_fields.keys()
         values = self.model_dump(include=names, exclude_none=True)
         if values.get("top_k") in (0, -1):
             values["top_k"] = None
-        if values.get("max_reasoning_tokens") == -1:
-            values["max_reasoning_tokens"] = None
+        for name in ("max_reasoning_tokens", "seed"):
+            if values.get(name) == -1:
+                values[name] = None
         if values.get("top_p") == 0:
             values["top_p"] = _LEAST_MASS
         return values
