@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 POCKET = "pocket"
 QUESTION = "What do you know about snakes?"
-# The option `faithful` for models that are larger than pocket.
 FAITHFUL = 0.25
 WIDTH = 100  # characters in a line
 LABEL = 26
@@ -83,7 +82,7 @@ def run(model: str, question: str | None = None, seed: int = 0) -> None:
         _by_frameworks(printer, reply, passage)
     else:
         _persona(printer, options, question, "1")
-        _from_a_passage(printer, options, "2", FAITHFUL)
+        _from_a_passage(printer, options, "2")
     printer.line("Try your own --question and --seed.", "dim")
 
 
@@ -116,13 +115,11 @@ def _persona(printer: Printer, options: Options, question: str, part: str) -> No
     _answers(printer, persona_answers(question, options))
 
 
-def _from_a_passage(
-    printer: Printer, options: Options, part: str, faithful: float = 0.5
-) -> Answered:
+def _from_a_passage(printer: Printer, options: Options, part: str) -> Answered:
     printer.title(f"{part}  A retrieved passage that contradicts what the model has learnt")
     printer.row("passage", PASSAGES[0])
     printer.row("question", ABOUT_A_PASSAGE)
-    return _answers(printer, answers_from_a_passage(options, faithful))
+    return _answers(printer, answers_from_a_passage(options))
 
 
 def _answers(printer: Printer, requests: Sequence[ShownRequest]) -> Answered:
@@ -196,7 +193,7 @@ def persona_answers(question: str, options: Options) -> tuple[ShownRequest, ...]
     )
 
 
-def answers_from_a_passage(options: Options, faithful: float = 0.5) -> tuple[ShownRequest, ...]:
+def answers_from_a_passage(options: Options) -> tuple[ShownRequest, ...]:
     """Return requests for an answer from a false passage, without and with `faithful`."""
     prompt = TEMPLATE.format(context_str=PASSAGES[0], query_str=ABOUT_A_PASSAGE)
     return tuple(
@@ -205,7 +202,7 @@ def answers_from_a_passage(options: Options, faithful: float = 0.5) -> tuple[Sho
             options.over({"faithful": value, "faithful_to": RETRIEVED}),
             prompt,
         )
-        for value in (0, faithful)
+        for value in (0, FAITHFUL)
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from marith.demo import (
     ABOUT_A_PASSAGE,
     DETOXIFIED,
+    FAITHFUL,
     LANGCHAIN,
     LLAMAINDEX,
     MESSAGE,
@@ -64,7 +65,7 @@ def test_both_replies_are_about_the_message(screen: str) -> None:
 
 def test_the_passage_wins_over_what_the_model_has_learnt(screen: str) -> None:
     assert "Tokyo" in printed(screen, "faithful=0")
-    assert "Umeå" in printed(screen, "faithful=0.5")
+    assert "Umeå" in printed(screen, f"faithful={FAITHFUL}")
 
 
 def test_the_persona_is_shown_at_two_strengths(screen: str) -> None:
@@ -83,7 +84,7 @@ def test_another_model_shows_a_persona_and_a_passage(
     bare, *_, strongest = (printed(out, formula) for formula in PERSONA)
     assert strongest != bare
     assert "Tokyo" in printed(out, "faithful=0")
-    assert printed(out, "faithful=0.25")
+    assert printed(out, f"faithful={FAITHFUL}")
     assert "toxicity" not in out
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+import runpy
+from pathlib import Path
 from typing import Any
 
+import pytest
 from support.plain_transformers import PLAIN
 
 from marith import Engine, Options, Prompted
 
+PROGRAM = Path(__file__).parents[2] / "docs" / "examples" / "choose_faithful.py"
 TEMPLATE = "Context:\n{passage}\n\nQuestion: {question}"
 RETRIEVED = r"(?s)Context:\n(?P<context>.*?)\n\n"
 # A passage, a question, what the passage answers, and what is usually said.
@@ -52,6 +58,21 @@ def test_the_odds_of_the_passage_over_memory_rise_with_faithful(
         shown = " → ".join(f"{each:+.2f}" for each in odds)
         timed(f"{stated} against {usual} at faithful 0, 0.25, 0.5: {shown}")
     assert sum(risen) >= len(CASES) - 1
+
+
+def test_a_quarter_helps_with_one_passage(
+    chat_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The figures of docs/reference/effects.md."""
+    program = runpy.run_path(str(PROGRAM))
+    asyncio.run(program["main"](str(chat_file), "float32"))
+    printed = capsys.readouterr().out
+    with capsys.disabled():
+        print(f"\n{printed}")
+    counted = re.findall(r"passages (\d)  faithful ([\d.]+) +right (\d+) of 40", printed)
+    right = {(int(count), float(value)): int(number) for count, value, number in counted}
+    assert len(right) == 10
+    assert right[1, 0.25] > right[1, 0]
 
 
 def test_a_chat_model_answers_from_the_passage(chat_engine: Engine, timed: Any) -> None:
