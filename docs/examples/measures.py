@@ -24,6 +24,13 @@ def grade(text: str) -> float | None:
     return 0.39 * len(words) / sentences + 11.8 * syllables / len(words) - 15.59
 
 
+def pirate(text: str) -> int:
+    """Return 1 for a text with a word that only pirates say, such as "Ahoy", and 0 for others."""
+    return int(
+        re.search(r"\b(ahoy|arr+|avast|aye|cap'?n|matey|ye|yer)\b", text.lower()) is not None
+    )
+
+
 def profanity(text: str) -> float:
     """Return the probability that a text is offensive (pip install alt-profanity-check)."""
     from profanity_check import predict_prob

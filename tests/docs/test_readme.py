@@ -7,9 +7,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+ONE_LINE = " ".join(README.split())
 REFERENCE = ROOT / "docs" / "reference"
 EFFECT = re.compile(
-    r"^\| `(M[^`]*)` \| ([\d.]+ \[[\d., ]+\]) \| ([\d.]+ \[[\d., ]+\]) \|", re.MULTILINE
+    r"^\| `(M[^`]*)` \| ([\d.]+ \[[\d., ]+\]) \| ([\d.]*) \| ([\d.]+) \|$", re.MULTILINE
 )
 
 
@@ -21,25 +22,46 @@ def section(page: str, heading: str) -> str:
 def test_the_effects_in_readme_are_those_of_their_page() -> None:
     effects = section("effects.md", "On a real model")
     rows = EFFECT.findall(README)
-    assert len(rows) == 4
-    for formula, toxicity, perplexity in rows:
+    assert len(rows) == 5
+    for formula, toxicity, p, perplexity in rows:
         (row,) = [line for line in effects.splitlines() if line.startswith(f"| `{formula}` |")]
-        assert toxicity in row
-        assert perplexity in row
+        cells = [cell.strip() for cell in row.split("|")]
+        assert cells[2] == toxicity
+        assert cells[4].rstrip("=") == p
+        assert cells[5].split()[0] == perplexity
 
 
-def test_the_speed_in_readme_is_that_of_its_page() -> None:
-    (ratio,) = re.findall(r"\*\*(0\.\d+)\*\* of the time per token", README)
-    (row,) = re.findall(
-        r"^\| marith, 4 terms \|.*$", section("performance.md", "Figures"), re.MULTILINE
-    )[:1]
+def test_the_pirates_in_readme_are_those_of_their_page() -> None:
+    effects = section("effects.md", "A system prompt, turned up")
+    of, alone, formula = re.search(
+        r"Of (\d+) answers to everyday questions, (\d+) are .* and (\d+) by", ONE_LINE
+    ).groups()
+    for name, count in (("pirate", alone), ("M + 1.5*(pirate - M)", formula)):
+        (row,) = [line for line in effects.splitlines() if line.startswith(f"| `{name}` |")]
+        assert float(row.split("|")[2].split()[0]) == int(count) / int(of)
+
+
+def test_the_speeds_on_two_cores_are_those_of_their_page() -> None:
+    figures = section("performance.md", "Figures")
+    faster, slower = re.search(
+        r"four terms are \*\*([\d.]+)\*\* times as fast .* take ([\d.]+) times its time", ONE_LINE
+    ).groups()
+    (row,) = re.findall(r"^\| marith, 4 terms \|.*\*\*(0\.\d+)\*\*", figures, re.MULTILINE)
+    assert round(1 / float(row), 1) == float(faster)
+    low, high = re.search(r"\*\*([\d.]+) to ([\d.]+)\*\* times `generate`", figures).groups()
+    assert float(low) <= float(slower) <= float(high)
+
+
+def test_the_speed_of_llama_cpp_is_that_of_its_page() -> None:
+    (ratio,) = re.findall(r"take \*\*(1\.\d+)\*\* times as long as four texts of", ONE_LINE)
+    table = section("performance.md", "llama.cpp as a backend")
+    (row,) = re.findall(r"^\| q8_0 \|(.*)\|$", table, re.MULTILINE)
     assert f"**{ratio}**" in row
 
 
 def test_the_speeds_on_a_gpu_are_those_of_their_page() -> None:
-    text = " ".join(README.split())
-    alone = re.search(r"write (\d+) tokens a second, and `generate` writes (\d+)", text)
-    many = re.search(r"64 requests at once they write (\d+), and `generate` writes (\d+)", text)
+    alone = re.search(r"write (\d+) tokens a second, and `generate` writes (\d+)", ONE_LINE)
+    many = re.search(r"64 requests at once they write (\d+), and `generate` writes (\d+)", ONE_LINE)
     table = section("performance.md", "On a GPU")
     for requests, found in ((1, alone), (64, many)):
         assert found

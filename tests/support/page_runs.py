@@ -32,6 +32,8 @@ from marith.formula.text.calls import CALLS
 
 # Lines of shell blocks that are not run, by their beginnings.
 LINES_NOT_RUN = {
+    "git clone": "it needs the network",
+    "python -m tools.real_models": "it fetches packages",
     "pip install": "it changes the environment",
     "make ": "it is a target of the Makefile, which exists",
     "inspect view": "it serves a page of another package until it is stopped",

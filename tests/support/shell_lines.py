@@ -40,6 +40,7 @@ FEW = {
 }
 # What is on no machine of the tests, and what takes its place.
 INSTEAD = {
+    ".venv/bin/": "",
     "/models/my-model": "models/my-model",
     "--device cuda": "--device cpu",
     "owner/large": "pocket",
