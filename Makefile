@@ -11,7 +11,7 @@ WORKERS := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-r
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*  ## /\1\t/' | expand -t 12
 
-.PHONY: help demo test check format reference site models golden evidence real bench clients ray llamacpp quantised gpu speed way pocket browser pictures clean dist-test coverage notebooks test-oldest
+.PHONY: help demo test check format reference site models golden evidence real bench clients ray docker llamacpp quantised gpu speed way pocket browser pictures clean dist-test coverage notebooks test-oldest
 
 demo: .venv/installed  ## show one screen of answers
 	$(BIN)/marith demo
@@ -119,6 +119,13 @@ ray: .venv/ray  ## test replicas on Ray (5 minutes)
 	$(PYTHON) -m venv $@
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $@/bin/python -m pip install --quiet --editable '.[serve,ray]' httpx
 	touch $@
+
+# Ten minutes, and Docker: the image of docs/examples/Dockerfile, until a container of it is healthy.
+docker:  ## build the image of the server, which needs Docker (10 minutes)
+	docker build --file docs/examples/Dockerfile --tag marith .
+	docker run --detach --rm --name marith-check --env MARITH_API_KEYS=key-of-the-check marith
+	timeout 300 sh -c 'until docker inspect --format "{{.State.Health.Status}}" marith-check | grep -qx healthy; do sleep 2; done'; \
+	status=$$?; docker logs marith-check; docker stop --time 45 marith-check; exit $$status
 
 # Five minutes: the page of `marith serve`, asking a server that runs, and the site, in Debian's
 # chromium (apt-get install chromium). No browser is fetched.
