@@ -1,7 +1,8 @@
 """Run the lines of a shell block: marith and other Python programs run in this process.
 
-A line that takes hours gets options that make it short. `marith serve` and `marith play` run in the
-main thread until a signal; meanwhile the next lines of the page run in another thread.
+A line that takes hours gets options that make it short, unless the page shows its output. `marith
+serve` and `marith play` run in the main thread until a signal; meanwhile the next lines of the page
+run in another thread.
 """
 
 from __future__ import annotations
@@ -65,9 +66,12 @@ def serves(line: str) -> bool:
     return line.startswith(_SERVERS)
 
 
-def run(line: str) -> str:
-    """Run one line and return its standard output. Raises AssertionError if the line fails."""
-    few = next((options for start, options in FEW.items() if line.startswith(start)), "")
+def run(line: str, whole: bool = False) -> str:
+    """Run one line and return its standard output. Raises AssertionError if the line fails.
+
+    Unless `whole`, the options of `FEW` make a long run short.
+    """
+    few = "" if whole else next((FEW[start] for start in FEW if line.startswith(start)), "")
     words = shlex.split(f"{line} {few}")
     if words[0] == "marith":
         return _marith(words[1:])
