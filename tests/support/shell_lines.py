@@ -125,7 +125,7 @@ def run_server(line: str, port: int, ask: Callable[[], str | None]) -> str | Non
 
 def _ask(port: int, ask: Callable[[], str | None], asked: Future[str | None]) -> None:
     ready = ["curl", "-sf", f"http://localhost:{port}/ready"]
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300  # a real model takes minutes on a busy machine
     while subprocess.run(ready, capture_output=True, check=False, env=dict(os.environ)).returncode:
         if time.monotonic() > end:
             return

@@ -18,7 +18,7 @@ _SHORTEST_KEY = 8
 
 @dataclass(frozen=True, slots=True)
 class ServingLimits:
-    """The limits of a request. docs/how-to/serve.md has the table.
+    """The limits of a request. docs/how-to/deploy.md has the table.
 
     The fields of a body have further limits in `wire_fields`. `body` is in bytes. `letters` is the
     number of characters of a text, or of all messages. `tokens` is the maximum number of tokens of
