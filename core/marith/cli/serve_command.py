@@ -10,7 +10,7 @@ import typer
 
 from marith import Explanation, RequestError
 from marith.cli.application import app, clear_errors
-from marith.cli.options import Imports
+from marith.cli.options import Imports, placed, takes
 
 if TYPE_CHECKING:
     from marith.serving.server import Server
@@ -69,6 +69,7 @@ NoBrowser = Annotated[
 
 
 @app.command("serve")
+@takes(placed)
 def serve(
     file: File = None,
     model: Model = None,
@@ -88,6 +89,7 @@ def serve(
     drain_seconds: Drain = 30.0,
     log_texts: Texts = False,
     _imports: Imports = None,
+    **options: Any,
 ) -> None:
     """Serve formulas over HTTP with OpenAI's API; without a file, serve pocket.
 
@@ -98,13 +100,14 @@ def serve(
     arguments = {
         "file": file, "model": model, "name": name,
         "hosts": tuple(host_name or ()), "origins": tuple(origin or ()),
-        "allow_formulas": allow_formulas, "log_texts": log_texts,
+        "allow_formulas": allow_formulas, "log_texts": log_texts, "placed": options,
     }  # fmt: skip
     with clear_errors():
         run_server(arguments, api_key_file, limits, where, say_ready)
 
 
 @app.command("play")
+@takes(placed)
 def play(
     file: File = None,
     model: Model = None,
@@ -113,6 +116,7 @@ def play(
     max_tokens: Most = None,
     no_browser: NoBrowser = False,
     _imports: Imports = None,
+    **options: Any,
 ) -> None:
     """Open a page in the browser: write formulas, compare texts, and see why each token is there.
 
@@ -126,7 +130,7 @@ def play(
         if not no_browser and not webbrowser.open(f"{address}/"):
             typer.echo("no browser was found; open this address yourself", err=True)
 
-    settings = {"file": file, "model": model, "allow_formulas": True}
+    settings = {"file": file, "model": model, "allow_formulas": True, "placed": options}
     with clear_errors():
         limits = {"tokens": max_tokens}
         run_server(settings, api_key_file, limits, (LOOPBACK, port), ready)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -43,7 +43,8 @@ class ServingLimits:
 class ServerSettings:
     """The settings of a server: its models, and the clients that may ask.
 
-    `file` is a persona file. `model` is the base model of its formulas if the file names none.
+    `file` is a persona file. `model` is the base model of its formulas if the file names none, and
+    `placed` are the options `device`, `dtype`, `revision` and `backend` of `Options`.
     `name` is the name of the base model for clients; the default is its own name. `hosts` are host
     names under which clients reach the server, in addition to localhost. `origins` are origins of
     web pages that may send requests. If `allow_formulas`, a request may contain a formula and
@@ -52,6 +53,7 @@ class ServerSettings:
 
     file: Path | None = None
     model: str | None = None
+    placed: Mapping[str, str | None] = field(default_factory=dict)
     name: str | None = None
     keys: Sequence[str] = ()
     hosts: Sequence[str] = ()

@@ -52,6 +52,13 @@ def test_a_backend_reaches_the_model_that_is_loaded(arguments: tuple[str, ...]) 
     assert "teapot" in unknown.stderr
 
 
+@pytest.mark.parametrize("command", ["serve", "play"])
+def test_a_server_refuses_an_absent_device_before_it_listens(command: str) -> None:
+    done = CliRunner().invoke(app, [command, "--device", "teapot"])
+    assert done.exit_code == 2
+    assert "not 'teapot'" in done.stderr.splitlines()[-1]
+
+
 def test_a_revision_applies_to_the_tokenizer_and_to_the_model(tmp_path: Path) -> None:
     repository = tmp_path / "models--someone--pocket"
     (repository / "refs").mkdir(parents=True)

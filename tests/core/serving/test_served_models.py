@@ -62,6 +62,14 @@ def test_a_name_can_be_given_to_the_model(tmp_path: Path, model: Path) -> None:
         named_options(ServerSettings(file, str(model), name="loud"))
 
 
+def test_every_formula_of_a_file_runs_where_the_server_is_told(tmp_path: Path, model: Path) -> None:
+    file = tmp_path / "marith.toml"
+    file.write_text('[model]\ndtype = "float32"\n[formulas]\nloud = "2*M"\n', encoding="utf-8")
+    placed = {"dtype": "bfloat16", "device": None, "revision": None, "backend": None}
+    found = named_options(ServerSettings(file, str(model), placed))
+    assert [options.dtype for options, _ in found.values()] == ["bfloat16"] * 2
+
+
 def test_names_that_are_no_paths_stay() -> None:
     for name in ("pocket", "owner/model", "owner/model:file-Q4.gguf"):
         assert shown_name(name) == name
