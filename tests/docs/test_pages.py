@@ -20,7 +20,6 @@ from support.page_runs import (
     here,
     needs_sockets,
     run_page,
-    setting,  # noqa: F401 (a fixture)
     shell_lines,
 )
 from support.shell_lines import FEW, INSTEAD
@@ -35,14 +34,14 @@ TARGETS = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8")
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=name)
 def test_every_block_of_a_page_runs_and_prints_what_the_page_says(
     page: Path,
-    setting: Path,  # noqa: F811
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
     if needs_sockets(page):
         request.getfixturevalue("socket_enabled")
-    run_page(page, setting, monkeypatch)
-    for log in setting.rglob("*.eval"):  # of Inspect, whose command succeeds if a sample fails
+    run_page(page, tmp_path, monkeypatch)
+    for log in tmp_path.rglob("*.eval"):  # of Inspect, whose command succeeds if a sample fails
         assert read_eval_log(str(log), header_only=True).status == "success"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.documents import PAGES, blocks, name
-from support.page_runs import run_page, setting  # noqa: F401 (a fixture)
+from support.page_runs import run_page
 
 from tools.real_models import GEMMA, QWEN, SMOLLM2, RealModel
 
@@ -27,8 +27,8 @@ def test_a_page_prints_what_the_real_model_answers(
     page: Path,
     model: str,
     fetch: Callable[[RealModel], Path],
-    setting: Path,  # noqa: F811
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     file = fetch(MODELS[model])
-    run_page(page, setting, monkeypatch, model, {file.name: file})
+    run_page(page, tmp_path, monkeypatch, model, {file.name: file})

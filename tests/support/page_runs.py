@@ -70,10 +70,10 @@ MODULES = {
 }
 
 
-@pytest.fixture
-def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder, and what programs change in a process: modules, paths, loggers, calls."""
-    monkeypatch.chdir(tmp_path)
+@contextlib.contextmanager
+def setting(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Work in a folder, and restore what programs change: modules, paths, loggers, calls."""
+    monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr("webbrowser.open", lambda _: True)
     monkeypatch.setenv("INSPECT_DISPLAY", "none")
@@ -85,13 +85,13 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     kept = [(one, one.level, [*one.handlers], one.propagate) for one in loggers]
     before = set(sys.modules)
     with patch.dict(CALLS):  # a page may define names, which are its own
-        yield tmp_path
+        yield
     for one, level, handlers, propagate in kept:
         one.handlers, one.propagate = handlers, propagate
         one.setLevel(level)
     for module in set(sys.modules) - before:
         file = getattr(sys.modules[module], "__file__", None) or ""
-        if file.startswith((str(tmp_path), str(ROOT / "docs"))):
+        if file.startswith((str(folder), str(ROOT / "docs"))):
             del sys.modules[module]
 
 
@@ -164,10 +164,11 @@ def run_page(
             monkeypatch.setitem(sys.modules, module, instead)
     write_files(page, folder, files or {})
     port = free_port() if needs_sockets(page) else 0
-    run_of_page = running(page, port, model)
-    server = next(run_of_page, None)
-    while server is not None:
-        server = run_server(server, port, lambda: next(run_of_page, None))
+    with setting(folder, monkeypatch):
+        run_of_page = running(page, port, model)
+        server = next(run_of_page, None)
+        while server is not None:
+            server = run_server(server, port, lambda: next(run_of_page, None))
 
 
 def shell_lines(page: Path) -> list[str]:
