@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 POCKET = "pocket"
 QUESTION = "What do you know about snakes?"
-FAITHFUL = 0.25
+FAITHFUL = 0.5
 WIDTH = 100  # characters in a line
 LABEL = 26
 # The number of messages of `marith eval toxicity` whose replies are measured.

@@ -109,7 +109,7 @@ def _text(documents: list[Document]) -> str:
 # %% [markdown]
 """
 The persona `2*formal - M` goes beyond its prompt, and leaves the passages. With `faithful=0.5` it
-follows them again; 0.25, the value to begin with, is too little for so strong a persona.
+follows them again.
 """
 
 # %%

@@ -50,7 +50,7 @@ formal = "You are an assistant using formal and objective language to answer the
 [formulas]
 plain = "M"
 formal = "2*formal - M"
-careful = { formula = "2*formal - M", faithful = 0.25 }
+careful = { formula = "2*formal - M", faithful = 0.5 }
 """
 
 
@@ -132,7 +132,7 @@ def main() -> None:
         print(
             "as it comes:", "|".join(engine(index, streaming=True).query(QUESTIONS[0]).response_gen)
         )
-        for strength in (0, 0.25):
+        for strength in (0, 0.5):
             llm = Marith(faithful=strength, temperature=0.3, max_tokens=48, seed=1)
             print(f"faithful={strength}:", asyncio.run(answers(engine(index, llm))))
         for question in PEOPLE:

@@ -25,7 +25,7 @@ def grade(text: str) -> float | None:
 
 
 def pirate(text: str) -> int:
-    """Return 1 for a text with a word that only pirates say, such as "Ahoy", and 0 for others."""
+    """Return 1 for a text with a word of pirates in films, such as "Ahoy", and 0 for others."""
     return int(
         re.search(r"\b(ahoy|arr+|avast|aye|cap'?n|matey|ye|yer)\b", text.lower()) is not None
     )

@@ -126,7 +126,7 @@ class OptionFields(BaseModel):
     steer_tools: bool = True
     """False: the bare model writes the arguments of tool calls, and the formula all other text."""
     faithful: float = 0.0
-    """How much more closely an answer follows retrieved text. Begin with 0.25, and try 0."""
+    """How much more closely an answer follows retrieved text. Start with 0.5; 0 is off."""
     faithful_to: str | None = Field(default=None, min_length=1)
     """A regular expression, in RE2's syntax, that matches retrieved text in the messages."""
     file: PersonaFile | None = None
