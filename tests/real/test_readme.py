@@ -14,7 +14,7 @@ from tools.real_models import QWEN, RealModel
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 # A system prompt and a question, the answer by the prompt alone, and the answer by the formula.
 ROW = re.compile(r"^\| (\S.*\.) (.+\?) \| \*(.+)\* \| \*(.+)\* \|$", re.MULTILINE)
-FORMULA = "M + 1.5*(p - M)"
+FORMULA = "M + 1.5*(prompt - M)"
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +28,8 @@ def test_each_answer_begins_as_readme_says(large: Engine) -> None:
     assert len(rows) == 2
     assert f"`{FORMULA}`" in README
     for system, question, *beginnings in rows:
-        for formula, beginning in zip(("p", FORMULA), beginnings, strict=True):
-            said = large.generate(question, formula, {"p": system}, temperature=0, max_tokens=32)
+        for formula, beginning in zip(("prompt", FORMULA), beginnings, strict=True):
+            said = large.generate(
+                question, formula, {"prompt": system}, temperature=0, max_tokens=32
+            )
             assert said.text.startswith(beginning), formula
