@@ -90,7 +90,7 @@ prompted = st.one_of(
         vectors=vectors,
         positions=st.sampled_from(["all", "answer"]),
     ),
-    st.builds(Prompted, texts, st.just("alone"), model=_reading["model"]),
+    st.builds(Prompted, texts, st.just("whole"), model=_reading["model"]),
 )
 _counting = {"order": st.integers(1, 9), "online": st.booleans()}
 ngrams = st.one_of(

@@ -106,7 +106,7 @@ def wanted(engine: Engine, formula: str, body: dict[str, Any]) -> str:
     """Return the text of a formula in which `calm` has the weight 1, and N the negative prompt."""
     terms = {
         "calm": parse("1.5*M - 0.5*rude", {"rude": "You are rude."}),
-        "N": Prompted(NEGATIVE, mode="alone"),
+        "N": Prompted(NEGATIVE, mode="whole"),
     }
     settings = {name: body[name] for name in SETTINGS if name in body}
     prompt = engine.encode(body["prompt"], start=True) if "prompt" in body else body["messages"]
@@ -129,12 +129,12 @@ def test_a_front_ends_negative_prompt_takes_the_prompts_place(
     assert guided != plain
 
 
-def test_a_text_alone_guides_as_in_the_paper(engine: Engine) -> None:
+def test_a_whole_text_guides_as_in_the_paper(engine: Engine) -> None:
     """Sanchez et al. (2023, equation 5), over the tokens of two texts that are read separately."""
     read = {text: engine.encode(text, start=True) for text in (STORY, NEGATIVE)}
     of = {text: engine.next_logprobs(tokens, "M") for text, tokens in read.items()}
     want = torch.log_softmax(of[NEGATIVE] + 1.5 * (of[STORY] - of[NEGATIVE]), dim=-1)
-    terms = {"N": Prompted(NEGATIVE, mode="alone")}
+    terms = {"N": Prompted(NEGATIVE, mode="whole")}
     got = engine.next_logprobs(read[STORY], "negative_prompt(M, N, 1.5)", terms)
     torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
     assert not torch.allclose(got, of[STORY], atol=0.1)

@@ -16,7 +16,7 @@ from marith.formula.tree.nodes import MOST_TOKENS, Formula
 
 Option: TypeAlias = "str | int | float | bool | None"
 
-MODES = ("append", "prepend", "replace", "alone")
+MODES = ("append", "prepend", "replace", "whole")
 TEMPLATES = ("chat", "plain")
 POSITIONS = ("all", "answer")
 SCALES = ("log", "probability", "logit")
@@ -86,7 +86,7 @@ class Prompted(Term):
     """A language model with a system prompt and its own way to read the request's messages.
 
     - `system`: the system prompt; `mode`: how it is joined to the application's system message.
-      With "alone", the term reads this text in place of the whole prompt, without a chat template.
+      With "whole", this text is the whole prompt of the term, without a chat template.
     - `hide`: a regular expression in RE2's syntax. Its matches are removed from the messages; if
       named groups took part in a match, only the text of these groups is removed.
     - `model`: another checkpoint with the same vocabulary, but for a few special tokens. `device`
@@ -104,7 +104,7 @@ class Prompted(Term):
     """
 
     system: str = ""
-    mode: Literal["append", "prepend", "replace", "alone"] = "append"
+    mode: Literal["append", "prepend", "replace", "whole"] = "append"
     hide: str | None = None
     model: str | None = None
     template: Literal["chat", "plain"] | None = None
@@ -122,8 +122,8 @@ class Prompted(Term):
         _check_text("a system prompt", self.system)
         if self.mode not in MODES:
             raise FormulaError(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
-        if self.mode == "alone":
-            _check_alone(hide=self.hide, template=self.template, options=self.options or None)
+        if self.mode == "whole":
+            _check_whole(hide=self.hide, template=self.template, options=self.options or None)
         if self.template is not None and self.template not in TEMPLATES:
             raise FormulaError(f"template is one of {', '.join(TEMPLATES)}, not {self.template!r}")
         if isinstance(self.model, PathLike):
@@ -309,10 +309,10 @@ def _check_placed(name: str, value: object, model: str | None) -> None:
             raise FormulaError(f"{problem} model, so leave {name} out")
 
 
-def _check_alone(**fields: object) -> None:
+def _check_whole(**fields: object) -> None:
     for name, value in fields.items():
         if value is not None:
-            problem = f"a term with mode='alone' reads no message, so {name}={shown(value)}"
+            problem = f"a term with mode='whole' reads no message, so {name}={shown(value)}"
             raise FormulaError(f"{problem} has no effect; leave {name} or the mode out")
 
 

@@ -69,7 +69,10 @@ def _is_tree(key: str, item: Any) -> bool:
 
 
 def messages_as_read(term: Prompted, messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return the messages as the term reads them: without hidden text, with its system prompt."""
+    """Return the messages as the term reads them: without hidden text, with its system prompt.
+
+    A term whose text is the whole prompt reads no messages.
+    """
     seen = [dict(message) for message in messages]
     if term.hide is not None:
         for message in seen:
@@ -86,6 +89,8 @@ def messages_as_read(term: Prompted, messages: Sequence[Message]) -> list[dict[s
             parts = [term.system, *parts]
         case "replace":
             parts = [term.system]
+        case "whole":
+            raise AssertionError(f"{term} reads no messages")
     system = "\n\n".join(part for part in parts if part)
     head = [{"role": "system", "content": system}] if system else []
     return head + seen[count:]
@@ -109,7 +114,7 @@ def to_tokens(
 
 
 def _tokens(term: Prompted, prompt: Prompt, vocabulary: Vocabulary, limit: int | None) -> list[int]:
-    if term.mode == "alone":
+    if term.mode == "whole":
         return _plain_tokens(term.system, vocabulary, limit)
     if prompt.tokens:
         return _numbered_tokens(term, prompt.tokens, vocabulary)
@@ -155,7 +160,7 @@ def _numbered_tokens(term: Prompted, tokens: Sequence[int], vocabulary: Vocabula
 
 def require_text(term: Prompted, prompt: Prompt, vocabulary: Vocabulary) -> None:
     """Raise RequestError for a chat without any text. A plain text may be empty."""
-    if prompt.tokens or term.mode == "alone":
+    if prompt.tokens or term.mode == "whole":
         return
     messages = messages_as_read(term, prompt.messages)
     empty = not any(message["content"] or "tool_calls" in message for message in messages)

@@ -304,7 +304,7 @@ def _guided(request: Request, negative: str, scale: float) -> Request:
 
     Sanchez et al. (2023, arXiv 2306.17806, equation 5).
     """
-    (formula, _), away = request.formulas, Prompted(negative, mode="alone")
+    (formula, _), away = request.formulas, Prompted(negative, mode="whole")
     # The union of a formula with itself is the formula, with the weight 1 that guidance needs.
     model = union(formula, formula)
     return replace(request, formula=away + scale * (model - away))

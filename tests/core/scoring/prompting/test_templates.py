@@ -246,11 +246,11 @@ def test_an_empty_prompt_starts_from_the_start_token() -> None:
 
 @pytest.mark.parametrize("template", [PLAIN_CHAT, None])
 @pytest.mark.parametrize("text", ["", "a b", "Ben is rude.\nBen: "])
-def test_a_text_alone_takes_the_place_of_every_prompt(template: str | None, text: str) -> None:
+def test_a_whole_text_takes_the_place_of_every_prompt(template: str | None, text: str) -> None:
     known = vocabulary(template)
     want = known.encode(text, start=True) or [0]
     for prompt in ([system("S"), user("u")], "u", "", [9, 5, 7]):
-        assert to_tokens(Prompted(text, mode="alone"), to_prompt(prompt), known) == want
+        assert to_tokens(Prompted(text, mode="whole"), to_prompt(prompt), known) == want
 
 
 @pytest.mark.parametrize("template", [PLAIN_CHAT, REFUSES_SYSTEM, None])
