@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from marith.errors import FormulaError
+from marith.formula.meaning.weights import weigh
 from marith.formula.tree.factors import Factor, maximum
 from marith.formula.tree.nodes import Formula
-from marith.formula.tree.operators import agreed, mixture, unscaled, where
+from marith.formula.tree.operators import agreed, mixture, union, unscaled, where
 from marith.formula.tree.signals import first, jsd, max_prob
 from marith.formula.tree.terms import Prompted
 from marith.recipes.book import recipe
@@ -39,6 +42,20 @@ def negative_prompt(model: Formula, negative: Formula, strength: Factor = 1.5) -
     Sanchez et al. (2023, arXiv 2306.17806, equation 5).
     """
     return cfg(model, negative, strength)
+
+
+def guided_away(
+    negative: Formula, formula: Formula, strength: float, known: Mapping[str, Formula]
+) -> Formula:
+    """Return the `negative_prompt` of a formula of any weight, which is divided by its weight.
+
+    `known` has the meanings of the names in `formula`.
+    """
+    weight = weigh(formula, known).constant
+    if weight is None:
+        # No number is the weight in every context. The union is the same distribution, of weight 1.
+        return negative_prompt(union(formula, formula), negative, strength)
+    return negative_prompt(formula * (1 / weight), negative, strength)
 
 
 @recipe

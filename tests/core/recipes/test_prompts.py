@@ -9,9 +9,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support.strategies import speakers
 
+from marith.formula.tree.signals import max_prob
 from marith.recipes import cfg, cognac, negative_prompt, preadd, system_strength
+from marith.recipes.prompts import guided_away
 
-M, A, B, _ = speakers(4)
+M, A, B, N = speakers(4)
 SEEDS = st.integers(0, 10**6)
 few = settings(max_examples=12)
 
@@ -35,6 +37,19 @@ def test_guidance_is_the_ratio_of_two_powers(paper: Any, seed: int, gamma: float
     masses = paper.power(conditional, gamma) * paper.power(unconditional, 1 - gamma)
     paper.agrees(cfg(M, A, gamma), world, masses)
     paper.agrees(negative_prompt(M, A, gamma), world, masses)
+
+
+@few
+@given(seed=SEEDS, gamma=st.floats(0.01, 4).filter(lambda gamma: gamma != 1), times=st.floats(1, 2))
+def test_guidance_away_divides_a_formula_by_its_weight_in_each_context(
+    paper: Any, seed: int, gamma: float, times: float
+) -> None:
+    world = paper.world(seed)
+    for factor, number in ((0.5, 0.5), (max_prob(B), world[B].max(axis=-1, keepdims=True))):
+        weight = times + number
+        formula = paper.power(world[M], times / weight) * paper.power(world[A], number / weight)
+        masses = paper.power(formula, gamma) * paper.power(world[N], 1 - gamma)
+        paper.agrees(guided_away(N, times * M + factor * A, gamma, {}), world, masses)
 
 
 @few

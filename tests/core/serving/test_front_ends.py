@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -129,6 +130,17 @@ def test_a_front_ends_negative_prompt_takes_the_prompts_place(
     assert guided != plain
 
 
+def test_a_client_sees_the_recipe_and_is_warned_of_large_factors(web: httpx.Client) -> None:
+    body = {"prompt": STORY, "model": "calm", "max_tokens": 2, "marith": {"inspect": True}}
+    guidance = {**GUIDED, "guidance_scale": 3}
+    told = web.post("/v1/completions", json={**body, **guidance}).json()["marith"]
+    away = f'prompted({json.dumps(NEGATIVE)}, mode="whole")'
+    calm = "1.25*(1.2*M - 0.4*rude)"
+    assert told["inspection"][0]["formula"] == f"{away} + 3*({calm} - {away})"
+    [warning] = told["warnings"]
+    assert "M counts 4.5 times; beyond 2.5 times" in warning
+
+
 def test_a_whole_text_guides_as_in_the_paper(engine: Engine) -> None:
     """Sanchez et al. (2023, equation 5), over the tokens of two texts that are read separately."""
     read = {text: engine.encode(text, start=True) for text in (STORY, NEGATIVE)}
@@ -157,8 +169,12 @@ def test_a_chat_of_a_front_end_has_the_personas_answer(web: httpx.Client, engine
     [
         ({"guidance_scale": 2}, "negative_prompt", "guidance_scale 2.0 needs negative_prompt, a"),
         ({"negative_prompt": "x"}, "guidance_scale", "negative_prompt needs guidance_scale, such"),
-        ({**GUIDED, "guidance_scale": 101}, "guidance_scale", "less than or equal to 100, not 101"),
-        ({**GUIDED, "echo": True, "logprobs": 1}, "negative_prompt", "takes the prompt's place"),
+        ({**GUIDED, "guidance_scale": 1e31}, "guidance_scale", "a finite number of at most 1e30"),
+        (
+            {**GUIDED, "echo": True, "logprobs": 1},
+            "negative_prompt",
+            "under the model alone; leave",
+        ),
         ({**GUIDED, "negative_prompt": "x" * 200_000}, "negative_prompt", "at most 100,000"),
     ],
 )

@@ -59,7 +59,7 @@ LIMITS_OF_REASONING = "max_reasoning_tokens", "thinking_token_budget", "thinking
 _STOPS, _STOP_LETTERS = 64, 4_096
 # This replaces a `top_p` of 0. The likeliest token has more, so only that token is kept.
 _LEAST_MASS = 1e-9
-_GUIDED = "write a formula such as negative_prompt(M, rude) in the server's persona file"
+_WRITE_A_FORMULA = "write a formula such as negative_prompt(M, rude) in the server's persona file"
 # Fields that would change the text, and what to write instead.
 REFUSED: Mapping[str, str] = {
     "functions": "write tools",
@@ -83,7 +83,7 @@ REFUSED: Mapping[str, str] = {
     "chat_template": "a template comes with the checkpoint",
     "typical_p": "write top_p, top_k or min_p",
     # Only text completions have these fields.
-    **dict.fromkeys(("guidance_scale", "negative_prompt"), _GUIDED),
+    **dict.fromkeys(("guidance_scale", "negative_prompt"), _WRITE_A_FORMULA),
     # Only bodies that have no such object refuse it.
     "marith": "write the fields of this route in the body itself",
 }
@@ -281,7 +281,7 @@ class TextFields(AskedFields):
     echo: StrictBool | None = None
     logprobs: StrictInt | None = Field(default=None, ge=0, le=5)
     negative_prompt: StrictStr | None = None
-    guidance_scale: Number | None = Field(default=None, ge=-100, le=100)
+    guidance_scale: Number | None = None
 
     @field_validator("logprobs", mode="before")
     @classmethod

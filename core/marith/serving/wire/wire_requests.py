@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from marith import Grammar, Options, Prompted, Request, RequestError, Tools, union
+from marith import FormulaError, Grammar, Options, Prompted, Request, RequestError, Tools
 from marith.openai_format import RENAMED, text_of, to_grammar, to_logprobs, to_tools
+from marith.recipes.prompts import guided_away
 from marith.serving.served_models import ServedModel
 from marith.serving.server_settings import ServerSettings, ServingLimits
 from marith.serving.wire.refusals import Refusal, naming
@@ -134,20 +135,24 @@ def with_formula(
     """
     if sent:
         name = min(sent)
-        require_formulas_allowed(settings, f"{holder}.{name}" if holder else name)
+        shown = f"{holder}.{name}" if holder else name
+        _require_formulas_allowed(settings, holder or name, shown)
     known, terms = model.options.terms, sent.get("terms", {})
     new = {name: text for name, text in terms.items() if known.get(name) != text}
     return model.options.over({**sent, "terms": new} if "terms" in sent else sent)
 
 
-def require_formulas_allowed(settings: ServerSettings, field: str) -> None:
-    """Raise Refusal, which names a field of the body, unless the server allows formulas."""
+def _require_formulas_allowed(settings: ServerSettings, param: str, shown: str) -> None:
+    """Raise Refusal unless the server allows formulas.
+
+    `param` is the field of the body that holds a formula, and `shown` names it in the message.
+    """
     if not settings.allow_formulas:
         raise Refusal(
-            f"this server does not allow formulas, but the body has {field}; ask for one of its "
+            f"this server does not allow formulas, but the body has {shown}; ask for one of its "
             "models, or start the server with --allow-formulas",
             code="formulas_not_allowed",
-            param=field.partition(".")[0],
+            param=param,
         )
 
 
@@ -280,7 +285,7 @@ def _guidance(
 ) -> tuple[str, float] | None:
     """Return a negative prompt and its guidance scale, or None if they do not change the text.
 
-    Raises Refusal if one of the two is missing.
+    Raises Refusal if one of the two is missing, or if this request may not have them.
     """
     scale, negative = fields.guidance_scale, fields.negative_prompt
     if scale == 1 or (scale is None and not negative):
@@ -291,23 +296,21 @@ def _guidance(
     if not negative:
         problem = f"guidance_scale {scale} needs negative_prompt, a text in place of the prompt"
         raise Refusal(problem, param="negative_prompt")
-    require_formulas_allowed(settings, "negative_prompt")
+    _require_formulas_allowed(settings, "negative_prompt", "negative_prompt")
     if fields.echo and fields.logprobs is not None:
-        problem = "echo with logprobs cannot be combined with negative_prompt, because this text"
-        raise Refusal(f"{problem} takes the prompt's place", param="negative_prompt")
+        problem = "echo with logprobs scores the prompt under the model alone"
+        advice = "leave echo, logprobs or negative_prompt out"
+        raise Refusal(f"{problem}; {advice}", param="negative_prompt")
     model.require_text_fits(negative, "negative_prompt", settings.limits)
     return negative, scale
 
 
 def _guided(request: Request, negative: str, scale: float) -> Request:
-    """Return the request with classifier-free guidance away from a text in place of the prompt.
-
-    Sanchez et al. (2023, arXiv 2306.17806, equation 5).
-    """
-    (formula, _), away = request.formulas, Prompted(negative, mode="whole")
-    # The union of a formula with itself is the formula, with the weight 1 that guidance needs.
-    model = union(formula, formula)
-    return replace(request, formula=away + scale * (model - away))
+    """Return the request with classifier-free guidance away from a text in place of the prompt."""
+    away = Prompted(negative, mode="whole")
+    with naming("guidance_scale", FormulaError):
+        guided = guided_away(away, request.formulas[0], scale, request.meanings)
+    return replace(request, formula=guided)
 
 
 def _grammar(fields: AskedFields, response_format: Mapping[str, Any] | None) -> Grammar | None:
