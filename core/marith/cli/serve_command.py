@@ -100,7 +100,7 @@ def serve(
     arguments = {
         "file": file, "model": model, "name": name,
         "hosts": tuple(host_name or ()), "origins": tuple(origin or ()),
-        "allow_formulas": allow_formulas, "log_texts": log_texts, "placed": options,
+        "allow_formulas": allow_formulas, "log_texts": log_texts, "placement": options,
     }  # fmt: skip
     with clear_errors():
         run_server(arguments, api_key_file, limits, where, say_ready)
@@ -130,7 +130,7 @@ def play(
         if not no_browser and not webbrowser.open(f"{address}/"):
             typer.echo("no browser was found; open this address yourself", err=True)
 
-    settings = {"file": file, "model": model, "allow_formulas": True, "placed": options}
+    settings = {"file": file, "model": model, "allow_formulas": True, "placement": options}
     with clear_errors():
         limits = {"tokens": max_tokens}
         run_server(settings, api_key_file, limits, (LOOPBACK, port), ready)

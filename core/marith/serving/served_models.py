@@ -161,7 +161,7 @@ def named_options(settings: ServerSettings) -> dict[str, tuple[Options, str | No
     The base model comes first. Raises FormulaError or RequestError.
     """
     common: dict[str, Any] = {"trusted": False, "frozen": not settings.allow_formulas}
-    given = {"model": settings.model, **settings.placed}
+    given = {"model": settings.model, **settings.placement}
     common |= {name: value for name, value in given.items() if value is not None}
     with marith.errors.valid_options():
         file: dict[str, Any] = {"file": str(settings.file)} if settings.file else {}

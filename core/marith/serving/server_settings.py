@@ -43,17 +43,15 @@ class ServingLimits:
 class ServerSettings:
     """The settings of a server: its models, and the clients that may ask.
 
-    `file` is a persona file. `model` is the base model of its formulas if the file names none, and
-    `placed` are the options `device`, `dtype`, `revision` and `backend` of `Options`.
+    `file` is a persona file. `model` is the base model of its formulas if the file names none.
     `name` is the name of the base model for clients; the default is its own name. `hosts` are host
     names under which clients reach the server, in addition to localhost. `origins` are origins of
     web pages that may send requests. If `allow_formulas`, a request may contain a formula and
-    terms.
+    terms. `placement` has the options `device`, `dtype`, `revision` and `backend` of `Options`.
     """
 
     file: Path | None = None
     model: str | None = None
-    placed: Mapping[str, str | None] = field(default_factory=dict)
     name: str | None = None
     keys: Sequence[str] = ()
     hosts: Sequence[str] = ()
@@ -61,6 +59,7 @@ class ServerSettings:
     allow_formulas: bool = False
     log_texts: bool = False
     limits: ServingLimits = ServingLimits()
+    placement: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def read_keys(path: Path | None) -> tuple[str, ...]:

@@ -65,8 +65,8 @@ def test_a_name_can_be_given_to_the_model(tmp_path: Path, model: Path) -> None:
 def test_every_formula_of_a_file_runs_where_the_server_is_told(tmp_path: Path, model: Path) -> None:
     file = tmp_path / "marith.toml"
     file.write_text('[model]\ndtype = "float32"\n[formulas]\nloud = "2*M"\n', encoding="utf-8")
-    placed = {"dtype": "bfloat16", "device": None, "revision": None, "backend": None}
-    found = named_options(ServerSettings(file, str(model), placed))
+    placement = {"dtype": "bfloat16", "device": None, "revision": None, "backend": None}
+    found = named_options(ServerSettings(file, str(model), placement=placement))
     assert [options.dtype for options, _ in found.values()] == ["bfloat16"] * 2
 
 
