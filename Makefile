@@ -120,7 +120,7 @@ ray: .venv/ray  ## test replicas on Ray (5 minutes)
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $@/bin/python -m pip install --quiet --editable '.[serve,ray]' httpx
 	touch $@
 
-# Ten minutes, and Docker: the image of docs/examples/Dockerfile, until a container of it is healthy.
+# Ten minutes. Needs Docker: build the image, and wait until a container is healthy.
 docker:  ## build the image of the server, which needs Docker (10 minutes)
 	docker build --file docs/examples/Dockerfile --tag marith .
 	docker run --detach --rm --name marith-check --env MARITH_API_KEYS=key-of-the-check marith
