@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import torch
@@ -23,12 +22,9 @@ from marith.formula.tree.terms import Classifier, Observation, Term
 
 @dataclass(frozen=True, slots=True)
 class Summand:
-    """One summand of a formula's score, after nested sums are flattened.
+    """One summand of a formula's score: `factor` times the score of `node`."""
 
-    It is the product of `factors`, times the score of `node`.
-    """
-
-    factors: tuple[Factor, ...]
+    factor: Factor
     node: Formula
 
     @property
@@ -37,35 +33,46 @@ class Summand:
         return self.node.of if isinstance(self.node, Aligned) else self.node
 
     def shown(self, names: Mapping[Formula, str]) -> Formula:
-        """Return this summand as a formula, in which names replace formulas."""
+        """Return this summand as a formula, in which names replace formulas.
+
+        A number is rounded to 12 digits, because 1 − 0.7 is 0.30000000000000004.
+        """
         node: Formula = named(self.node, names)
-        if not self.factors:
-            return node
-        shown = [named(f, names) if isinstance(f, Varying) else f for f in self.factors]
-        factor: Factor = reduce(times, shown)
+        if isinstance(self.factor, Varying):
+            return Scaled(named(self.factor, names), node)
+        factor = float(f"{self.factor:.12g}")
         return node if factor == 1.0 else Scaled(factor, node)
 
 
-def summands(formula: Formula, factors: tuple[Factor, ...] = ()) -> Iterator[Summand]:
-    """Yield the members that add up to a formula's score, before its weight and cuts apply.
+def summands(formula: Formula) -> list[Summand]:
+    """Return the members that add up to a formula's score, before its weight and cuts apply.
 
     Sums, products, temperatures, cuts and unscaled formulas are linear in the score, so their
-    members are yielded. Any other node is one member as a whole.
+    members are returned. Any other node is one member as a whole. Equal members are one summand,
+    whose factor is the sum of theirs.
     """
+    factors: dict[Formula, Factor] = {}
+    for factor, node in _members(formula, 1.0):
+        factors[node] = factors[node] + factor if node in factors else factor
+    return [Summand(factor, node) for node, factor in factors.items()]
+
+
+def _members(formula: Formula, by: Factor) -> Iterator[tuple[Factor, Formula]]:
+    """Yield the members of a formula, multiplied by a factor."""
     match formula:
         case Scaled(0.0, _):
             return
         case Scaled(factor, of):
-            yield from summands(of, (*factors, factor))
+            yield from _members(of, times(by, factor))
         case Tempered(of, at):
-            yield from summands(of, (*factors, 1.0 / at))
+            yield from _members(of, times(by, 1.0 / at))
         case Sum(members):
             for member in members:
-                yield from summands(member, factors)
+                yield from _members(member, by)
         case Cut(of) | Unscaled(of) | Supersede(_, of):
-            yield from summands(of, factors)
+            yield from _members(of, by)
         case _:
-            yield Summand(factors, formula)
+            yield by, formula
 
 
 def without_own_part(formula: Formula) -> list[Term]:
@@ -151,10 +158,7 @@ class LogOdds:
 
     def factor(self, summand: Summand) -> Tensor:
         """Return the number by which a summand's score is multiplied, [positions, count]."""
-        product: float | Tensor = 1.0
-        for factor in summand.factors:
-            product = product * self._factor(factor)
-        return self._picked(product)
+        return self._picked(self._factor(summand.factor))
 
     def of(self, summand: Summand) -> Tensor:
         """Return what a summand adds: sᵢ(t)/W(t) − sᵢ(r)/W(r)."""

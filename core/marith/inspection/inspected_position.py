@@ -75,10 +75,10 @@ class InspectedPart:
     """A part of the formula whose contribution is computed.
 
     The formula is P = softmax(S / W), with the score S = Σ sᵢ and the weight W (theorem 1 of the
-    paper). An `exact` part is a summand sᵢ: a term times its factor, or another operator as a
-    whole, such as a union. It adds sᵢ(t)/W(t) − sᵢ(r)/W(r) to the log-odds of token t against
-    reference r. Exact contributions add up to log P(t) − log P(r) if both tokens can follow. W is
-    equal for all tokens, except in an application's own node.
+    paper). An `exact` part is a summand sᵢ: a term times the sum of its factors, or another
+    operator as a whole, such as a union. It adds sᵢ(t)/W(t) − sᵢ(r)/W(r) to the log-odds of token t
+    against reference r. Exact contributions add up to log P(t) − log P(r) if both tokens can
+    follow. W is equal for all tokens, except in an application's own node.
 
     A `leave_one_out` part is a term, except `M`, within such an operator, a cut or a factor. Its
     contribution is the decrease of the log-odds when the bare model's distribution takes the term's
