@@ -33,7 +33,8 @@ def test_a_formula_is_explained_and_its_text_streams(page: Any) -> None:
     assert streamed.is_hidden()
     assert pane(page, 1).locator(".token").count() > 5
     count, flipped = (pane(page, 1).locator(f".token{kind}").count() for kind in ("", ".flipped"))
-    sentence = f"{flipped} of {count} changed: the formula's likeliest, and not M's."
+    chosen = "are the formula's likeliest, where M would have picked another"
+    sentence = f"{flipped} of {count} {chosen}."
     assert sentence in pane(page, 1).locator(".status").inner_text()
 
 

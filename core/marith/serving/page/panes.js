@@ -155,7 +155,7 @@ export class Pane {
     const how = cut ? "ended at a stop string" : FINISHED[this.finish] ?? this.finish ?? "stopped";
     const count = inspection.positions.length;
     this.#say(`${count} ${count === 1 ? "token" : "tokens"}, ${how}. ` +
-      `${flipped} of ${count} changed: the formula's likeliest, and not M's.` +
+      `${flipped} of ${count} are the formula's likeliest, where M would have picked another.` +
       this.#warnings.map((warning) => ` ${shown(warning)}.`).join(""));
   }
 
