@@ -1,7 +1,10 @@
 """Make the pictures of the page for docs/images: `make pictures` serves a model in a browser.
 
 The pictures follow the steps of docs/tutorials/why_this_token.md, in their order. `door.gif` has
-the same steps in four frames, and `door.png` is its third frame.
+the same steps in four frames, and `door.png` is its third frame. A frame has a caption, and shows
+the texts and the slider without the sentences about them: the status, the legend, the first
+difference, and the hints. The last frame shows the card in place of the texts and the slider, and
+not the card's table of alternatives.
 """
 
 from __future__ import annotations
@@ -10,38 +13,54 @@ import io
 import re
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 from playwright.sync_api import sync_playwright
-from support.browser import ARGUMENTS, CHROMIUM, opened, pane, serving, write
+from support.browser import (
+    ARGUMENTS,
+    CHROMIUM,
+    become,
+    opened,
+    pane,
+    serving,
+    settle,
+    text_of,
+    write,
+)
 
 from tools.real_models import QWEN, fetched
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
 TUTORIAL = (ROOT / "docs" / "tutorials" / "why_this_token.md").read_text("utf-8")
+PERSONAS = re.findall(r"^```toml\n(.*?)^```$", TUTORIAL, re.M | re.S)[0]
+PROMPT = tomllib.loads(PERSONAS)["terms"]["pirate"]
 MESSAGE = "Why is the sky blue?"
+SECONDS = 300  # the longest time for a text
 MOST_BYTES = {".png": 150_000, ".gif": 500_000}
 COLORS = 256
 WIDTH, HEIGHT, SCALE = 1280, 900, 1.5
-SLIDER_STEPS = 5  # from the number of the tutorial, 1.5, to half of it
-FRAME_HEIGHT, FRAME_MARGIN = 490, 20
-FRAME_MILLISECONDS = [2000, 2000, 4000, 4000]
-# Each frame of the door has a caption above the texts, and only the parts that tell the story.
+FRAME_HEIGHT, FRAME_MARGIN = 510, 20
+FRAME_MILLISECONDS = [3000, 2000, 4000, 5000]
+# The two lines above each frame. `_draw` checks what they say.
+ASKED = f"System prompt: “{PROMPT}” Question: “{MESSAGE}”"
 CAPTIONS = (
-    "“You are a pirate. Answer like a pirate.” The model ignores this.",
-    "Drag the weight of the prompt to 1.5: the first token changes.",
-    "Regenerate: with 1.5 of the prompt, the model is a pirate.",
-    "Why “Ah”? What each part of the formula adds:",
+    (ASKED, "Left: the prompt alone. Right: 0.75 of it. No pirate."),
+    (ASKED, "Drag the weight to 1.5: the first token changes."),
+    (ASKED, "Regenerate: with 1.5 of the prompt, the model is a pirate."),
+    (
+        "Why “Ah”? With the prompt, “Ah” is nearly as likely as “The”.",
+        "To the model alone (M), it is far less likely, and M is subtracted.",
+    ),
 )
 NOT_IN_DOOR = "#difference, .status, .legend-row, .read, #numbers legend, #sliders-hint, .empty"
 
 
 def main() -> int:
-    file = re.findall(r"^```toml\n(.*?)^```$", TUTORIAL, re.M | re.S)[0]
-    personas = file.replace(f".venv/real/{QWEN.file}", str(fetched(QWEN)))
+    personas = PERSONAS.replace(f".venv/real/{QWEN.file}", str(fetched(QWEN)))
     with (
         tempfile.TemporaryDirectory() as folder,
         serving(Path(folder), "--allow-formulas", personas=personas, seconds=300) as server,
@@ -65,19 +84,21 @@ def _draw(page: Any) -> None:
     _keep(page, "page_texts")
     token.click()
     _keep(page, "page_card", page.locator(".card"))
-    ranks = page.locator(".card tbody").first.locator("td:nth-child(4)").all_inner_texts()
-    assert all(f"rank {rank}" in TUTORIAL for rank in ranks if rank), ranks
-    _move(page, "ArrowLeft")
-    _keep(page, "page_slider", page.locator(".answers"), 700)
+    _move(page, "ArrowLeft", "0.75", "“Ah” to “The”")
+    _keep(page, "page_slider", page.locator(".answers"), "#prediction")
     _press(page, "#sliders button")
     _press(page, "#generate")  # without the marks of the change
+    assert text_of(page, 0).startswith("Because the sky is made of"), text_of(page, 0)
+    assert text_of(page, 1).startswith("The sky is blue because"), text_of(page, 1)
     frames = [_frame(page, 0)]
-    _move(page, "ArrowRight")
+    _move(page, "ArrowRight", "1.5", "“The” to “Ah”")
     frames.append(_frame(page, 1))
     _press(page, "#sliders button")
+    assert text_of(page, 1).startswith("Ahoy matey"), text_of(page, 1)
     frames.append(_frame(page, 2))
     token.click()
-    frames.append(_frame(page, 3, "#panes, #numbers"))
+    _check_card(page)
+    frames.append(_frame(page, 3, "#panes, #numbers, [aria-label=Alternatives]"))
     _keep_door(frames)
 
 
@@ -85,32 +106,48 @@ def _press(page: Any, button: str) -> None:
     """Press a button, and wait until no pane waits for the server."""
     page.locator(button).first.click()
     page.wait_for_timeout(500)
-    while page.locator(".pane[aria-busy]").count():
-        page.wait_for_timeout(200)
+    settle(page, SECONDS)
 
 
-def _move(page: Any, key: str) -> None:
-    """Move the slider by a key, and wait for the prediction."""
+def _move(page: Any, key: str, number: str, change: str) -> None:
+    """Move the slider by a key to a number, and wait until the page says how the text changes."""
     page.locator("#number-0").focus()
-    for _ in range(SLIDER_STEPS):
-        page.keyboard.press(key)
-    page.wait_for_timeout(500)
-    while not page.inner_text("#prediction").startswith("At "):
-        page.wait_for_timeout(200)
+    for _ in range(20):  # the slider has 21 places
+        if page.input_value("#sliders input[type=number]") != number:
+            page.keyboard.press(key)
+    said = f"At {number}, token 1 changes from {change}."
+    become(
+        page, "said => document.querySelector('#prediction').textContent === said", said, SECONDS
+    )
+
+
+def _check_card(page: Any) -> None:
+    """Check that the card says what its caption in the door says."""
+    table = page.locator(".card [aria-label=Contributions]")
+    assert table.locator("caption q").all_inner_texts() == ["Ah", "The"]
+    parts = table.locator("th.part").all_inner_texts()
+    added = table.locator("td:nth-child(5)").all_inner_texts()
+    adds = {part: float(x.replace("−", "-")) for part, x in zip(parts, added, strict=True)}
+    assert abs(adds["1.5*pirate"]) < 0.2 < 5 < adds["-0.5*M"], adds
 
 
 def _frame(page: Any, number: int, *hidden: str) -> Image.Image:
     """Return the answers under the caption of a frame, without the `hidden` parts."""
     answers = page.locator(".answers")
     answers.evaluate(
-        """(answers, [caption, hidden]) => {
+        """(answers, [lines, hidden]) => {
             for (const part of answers.querySelectorAll(hidden)) part.hidden = true;
             document.querySelector("#caption")?.remove();
-            const heading = document.createElement("h2");
-            heading.id = "caption";
-            heading.textContent = caption;
-            heading.style.cssText = "margin: 0 0 1rem; font-size: 1.125rem";
-            answers.prepend(heading);
+            const caption = document.createElement("div");
+            caption.id = "caption";
+            caption.style.cssText = "margin: 0 0 1rem";
+            for (const line of lines) {
+                const part = document.createElement("div");
+                part.textContent = line;
+                caption.append(part);
+            }
+            caption.lastChild.style.cssText = "font-size: 1.125rem; font-weight: 700";
+            answers.prepend(caption);
             scrollTo(0, 0);
         }""",
         [CAPTIONS[number], ", ".join([NOT_IN_DOOR, *hidden])],
@@ -125,11 +162,15 @@ def _frame(page: Any, number: int, *hidden: str) -> Image.Image:
     return _opened(page.screenshot(clip=clip, full_page=True))
 
 
-def _keep(page: Any, name: str, part: Any = None, height: int | None = None) -> None:
-    """Keep a picture of the window, or of a part of the page down to a height."""
+def _keep(page: Any, name: str, part: Any = None, last: str | None = None) -> None:
+    """Keep a picture of the window, or of a part of the page down to its `last` element."""
     whole = _opened((part or page).screenshot())
-    bottom = min(whole.height, round(height * SCALE)) if height else whole.height
-    _save(_few_colors(whole.crop((0, 0, whole.width, bottom))), f"{name}.png")
+    bottom: float = whole.height
+    if last:
+        end = page.locator(last).bounding_box()
+        height = end["y"] + end["height"] - part.bounding_box()["y"]
+        bottom = min(bottom, (height + FRAME_MARGIN) * SCALE)
+    _save(_few_colors(whole.crop((0, 0, whole.width, round(bottom)))), f"{name}.png")
 
 
 def _keep_door(frames: list[Image.Image]) -> None:

@@ -55,3 +55,5 @@ def test_a_formula_obeys_a_system_prompt_that_the_model_ignores(
     first = why.positions[0]
     assert (first.text, first.bare_likeliest.text) == ("Ah", "The")
     assert [f"rank {view.rank}" in text for view in first.terms] == [True, True]
+    for part, contribution in zip(why.parts, first.contributions, strict=True):
+        assert f"`{part.text}` adds {contribution.value:+.2f}".replace(" -", " −") in text

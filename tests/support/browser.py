@@ -88,9 +88,9 @@ def opened(browser: Any, url: str, **options: Any) -> Any:
     return page
 
 
-def become(page: Any, expression: str, given: Any = None) -> None:
+def become(page: Any, expression: str, given: Any = None, seconds: float = 40) -> None:
     """Wait until JavaScript is true; playwright's own waiting needs the `eval` that CSP forbids."""
-    end = time.monotonic() + 40
+    end = time.monotonic() + seconds
     while not page.evaluate(expression, given):
         assert time.monotonic() < end, expression
         page.wait_for_timeout(50)
@@ -130,10 +130,10 @@ def generate(page: Any) -> None:
     settle(page)
 
 
-def settle(page: Any) -> None:
+def settle(page: Any, seconds: float = 40) -> None:
     """Wait until no pane waits for the server."""
     page.wait_for_timeout(100)
-    become(page, "!document.querySelector('.pane[aria-busy]')")
+    become(page, "!document.querySelector('.pane[aria-busy]')", seconds=seconds)
 
 
 def pane(page: Any, index: int) -> Any:
