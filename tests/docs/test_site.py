@@ -10,7 +10,7 @@ from markdown import markdown
 
 from tools.site.__main__ import read_pages, texts_for_models
 from tools.site.checking import faults
-from tools.site.pages import DOCS, navigation, with_links
+from tools.site.pages import DOCS, EXAMPLES, navigation, with_links
 
 EXTENSION = "tools.site.markdown_extension"
 
@@ -38,6 +38,13 @@ def test_links_lead_to_the_site_or_the_repository(link: str, on_the_site: str) -
     code = "\n[a](../README.md)\n```\n"
     text = with_links(f"[a]({link})\n```python no-run{code}", DOCS / "index.md", "index.md")
     assert text == f"[a]({on_the_site})\n```python{code}"
+
+
+def test_the_site_shows_every_file_of_the_examples() -> None:
+    pages = read_pages()
+    for path in (DOCS / "examples").iterdir():
+        shown = f"## {path.name}\n" in pages[EXAMPLES] or f"examples/{path.stem}.md" in pages
+        assert shown or path.is_dir(), path
 
 
 def test_parts_of_a_list_item_are_indented_as_python_markdown_reads_them() -> None:

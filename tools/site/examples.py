@@ -15,7 +15,10 @@ INTRODUCTION = (
     "of them are [notebooks](../index.md#examples), with their outputs."
 )
 PICTURE = "image/png"
-LANGUAGES = {".py": "python", ".yaml": "yaml", ".conf": "nginx", "": "dockerfile"}
+LANGUAGES = {
+    ".py": "python", ".yaml": "yaml", ".conf": "nginx", ".service": "ini", ".jsonl": "json",
+    "": "dockerfile",
+}  # fmt: skip
 
 
 def example_pages() -> dict[str, str]:
@@ -23,7 +26,7 @@ def example_pages() -> dict[str, str]:
     notebooks = {f"examples/{path.stem}.md": _notebook(path) for path in FOLDER.glob("*.ipynb")}
     parts = [INTRODUCTION]
     for path in sorted(FOLDER.iterdir()):
-        if path.suffix in LANGUAGES and not path.with_suffix(".ipynb").exists():
+        if path.is_file() and path.suffix in LANGUAGES and not path.with_suffix(".ipynb").exists():
             code = path.read_text("utf-8")
             parts.append(f"## {path.name}\n\n```{LANGUAGES[path.suffix]}\n{code}```")
     return notebooks | {EXAMPLES: "\n\n".join(parts) + "\n"}
