@@ -35,9 +35,9 @@ def test_docs_index_lists_every_page() -> None:
     ],
 )
 def test_links_lead_to_the_site_or_the_repository(link: str, on_the_site: str) -> None:
-    code = "\n[a](../README.md)\n```\n"
-    text = with_links(f"[a]({link})\n```python no-run{code}", DOCS / "index.md", "index.md")
-    assert text == f"[a]({on_the_site})\n```python{code}"
+    block = '\n```text title="a"\n[a](../README.md)\n```\n'
+    text = with_links(f"[a]({link}){block}", DOCS / "index.md", "index.md")
+    assert text == f"[a]({on_the_site}){block}"
 
 
 def test_the_site_shows_every_file_of_the_examples() -> None:
@@ -45,6 +45,11 @@ def test_the_site_shows_every_file_of_the_examples() -> None:
     for path in (DOCS / "examples").iterdir():
         shown = f"## {path.name}\n" in pages[EXAMPLES] or f"examples/{path.stem}.md" in pages
         assert shown or path.is_dir(), path
+
+
+def test_pictures_in_html_lead_to_the_site() -> None:
+    text = '<source srcset="docs/images/door.png"><img src="docs/images/door.gif" alt="a: b">'
+    assert with_links(text, DOCS.parent / "README.md", "overview.md") == text.replace("docs/", "")
 
 
 def test_parts_of_a_list_item_are_indented_as_python_markdown_reads_them() -> None:

@@ -22,9 +22,9 @@ DECISIONS = "decisions/index.md"
 _FOLDERS = {DOCS / "examples": EXAMPLES, DOCS / "decisions": DECISIONS}
 _NAMES = {path: name for name, path in OTHERS.items()} | _FOLDERS
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
-# Words after the language of a block are for the tests.
-_WORDS = re.compile(r"(?<=^```)(\w+) .+")
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
+# The picture of README is written in HTML, which has another one for readers without motion.
+_SOURCE = re.compile(r'(?<=src=")[^":]+(?=")|(?<=srcset=")[^":]+(?=")')
 _SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 # The description of a page follows its link.
 _ABOUT = re.compile(r".*\): (.+)$")
@@ -63,9 +63,12 @@ def with_links(text: str, source: Path, name: str) -> str:
             to, anchor = EXAMPLES, f"#{target.name.lower().replace('.', '')}"
         return f"[{label}]({relpath(to, Path(name).parent)}{anchor})"
 
+    def picture(match: re.Match[str]) -> str:
+        target = (source.parent / match[0]).resolve()
+        return relpath(target.relative_to(DOCS), Path(name).parent)
+
     pieces = _FENCED.split(text)
-    pieces[::2] = [_LINK.sub(link, piece) for piece in pieces[::2]]
-    pieces[1::2] = [_WORDS.sub(r"\1", piece, count=1) for piece in pieces[1::2]]
+    pieces[::2] = [_SOURCE.sub(picture, _LINK.sub(link, piece)) for piece in pieces[::2]]
     return "".join(pieces)
 
 
