@@ -45,5 +45,5 @@ def test_engines_that_are_loaded_in_the_context_run_their_steps_at_fixed_shapes(
         with context, tiny_engine() as engine:
             runner: Any = engine._registry.base.runner
             found.append((runner.captured is not None, ROWS.is_cpu))
-            assert engine.generate("a b", stop=Stop(3)).tokens
+            assert engine.generate("a b", stop=Stop(3, ignore_eos=True)).tokens
     assert found == [(True, False), (False, True)]
