@@ -186,6 +186,7 @@ class Row {
   #set(index) {
     this.#range.value = index;
     this.#field.value = this.number;
+    this.#text.querySelector("b").textContent = String(this.number);
     this.#range.setAttribute("aria-valuetext", String(this.number));
   }
 
