@@ -33,14 +33,15 @@ def test_the_effects_in_readme_are_those_of_their_page() -> None:
 
 def test_the_pirates_in_readme_are_those_of_their_page() -> None:
     effects = section("effects.md", "A system prompt, turned up")
-    of, *counts, alone, formula = re.search(
-        r"Of (\d+) answers, (\d+) contain .*? and (\d+) with .*? is ([\d.]+) and ([\d.]+) ",
+    of, alone, formula, *perplexities = re.search(
+        r"Of (\d+) answers, (\d+) contain .*? and (\d+) with the formula\. "
+        r".*? from ([\d.]+) to ([\d.]+) and ([\d.]+) ",
         ONE_LINE,
     ).groups()
-    names = "pirate", "M + 1.5*(pirate - M)"
-    for name, count, perplexity in zip(names, counts, (alone, formula), strict=True):
+    names = "M", "pirate", "M + 1.5*(pirate - M)"
+    for name, count, perplexity in zip(names, ("0", alone, formula), perplexities, strict=True):
         (row,) = [line for line in effects.splitlines() if line.startswith(f"| `{name}` |")]
-        share, _, cost = (cell.split()[0] for cell in row.split("|")[2:5])
+        share, _, cost = (cell.strip().split(" ")[0] for cell in row.split("|")[2:5])
         assert float(share) == int(count) / int(of)
         assert round(float(cost), 1) == float(perplexity)
 
@@ -71,7 +72,7 @@ def test_the_speeds_in_readme_are_those_of_their_page() -> None:
 
 
 def test_the_speed_of_llama_cpp_is_that_of_its_page() -> None:
-    found = re.search(r"take ([\d.]+) to ([\d.]+) times as long as four texts of", ONE_LINE)
+    found = re.search(r"takes ([\d.]+) to ([\d.]+) times as long as four texts of", ONE_LINE)
     table = section("performance.md", "llama.cpp as a backend")
     rows = re.findall(r"^\| \w+ \|.*?\|(.*?)\|.*\|$", table.split("by torch")[0], re.MULTILINE)
     ratios = [float(cell.strip(" *")) for cell in rows if re.fullmatch(r"[ *\d.]+", cell)]
