@@ -71,6 +71,13 @@ def test_the_speeds_in_readme_are_those_of_their_page() -> None:
     assert [(ours, theirs) for _, ours, theirs in rows] == found
 
 
+def test_the_speed_of_the_real_model_is_that_of_its_page() -> None:
+    (tokens,) = re.findall(r"writes \[([\d.]+) tokens a second\]", ONE_LINE)
+    page = " ".join(section("performance.md", "llama.cpp as a backend").split())
+    milliseconds = re.search(r"takes \d+ with one term and (\d+) with two", page)[1]
+    assert float(tokens) == round(1000 / float(milliseconds), 1)
+
+
 def test_the_speed_of_llama_cpp_is_that_of_its_page() -> None:
     found = re.search(r"takes ([\d.]+) to ([\d.]+) times as long as four texts of", ONE_LINE)
     table = section("performance.md", "llama.cpp as a backend")
