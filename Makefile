@@ -134,7 +134,7 @@ browser: .venv/installed .venv/browser  ## test the page and the site in chromiu
 	PYTHONPATH=.venv/browser OMP_NUM_THREADS=1 $(BIN)/pytest tests/browser
 
 # Three minutes, likewise: the pictures of docs/tutorials/why_this_token.md. They show
-# Qwen2.5-Coder-1.5B-Instruct, which is fetched if it is missing (1.1 GB) and takes 4 GB of memory.
+# Qwen2.5-Coder-1.5B-Instruct, which is fetched if it is missing (1.1 GB) and takes 6 GB of memory.
 pictures: .venv/installed .venv/browser  ## make the pictures of the docs, on a real model (3 minutes)
 	PYTHONPATH=.venv/browser:tests $(BIN)/python -m tools.page_pictures
 

@@ -10,7 +10,6 @@ not the card's table of alternatives.
 from __future__ import annotations
 
 import io
-import re
 import sys
 import tempfile
 import tomllib
@@ -30,13 +29,14 @@ from support.browser import (
     text_of,
     write,
 )
+from support.documents import blocks
 
 from tools.real_models import QWEN, fetched
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
-TUTORIAL = (ROOT / "docs" / "tutorials" / "why_this_token.md").read_text("utf-8")
-PERSONAS = re.findall(r"^```toml\n(.*?)^```$", TUTORIAL, re.M | re.S)[0]
+TUTORIAL = ROOT / "docs" / "tutorials" / "why_this_token.md"
+PERSONAS = next(block.code for block in blocks(TUTORIAL) if block.kind == "toml")
 PROMPT = tomllib.loads(PERSONAS)["terms"]["pirate"]
 MESSAGE = "Why is the sky blue?"
 SECONDS = 300  # the longest time for a text
