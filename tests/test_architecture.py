@@ -17,12 +17,13 @@ APPLICATIONS = {"demo", "evals", "serving", "training"}
 ENGINE = {*DATA, "decoding", "scoring", "speculation", "answers", "engine"}
 WITH_TORCH = {"engine", "inspection", "scoring", "speculation"}  # options import them when called
 MAY_IMPORT: dict[str, set[str]] = {
-    **{shelf: set[str]() for shelf in ("errors", "lru", "openmp", "tensor_rows", "pocket")},
+    **{shelf: set[str]() for shelf in ("errors", "lru", "openmp", "pocket")},
+    **{shelf: set[str]() for shelf in ("tensor_rows", "token_bytes")},
     **{key: {"errors"} for key in ("formula", "tables", "console")},
     **{key: {"errors", "formula"} for key in ("recipes", "request")},
     "openai_format": {"errors", "request"},
     "options": {*DATA, "recipes", *WITH_TORCH},
-    "decoding": {*DATA, "tensor_rows"},
+    "decoding": {*DATA, "tensor_rows", "token_bytes"},
     "speculation": {*DATA, "decoding", "scoring", "tensor_rows"},
     "answers": {*DATA, "decoding", "scoring.prompting", "lru", "tensor_rows"},
     "engine": {*ENGINE, "lru", "console", "tensor_rows"},
@@ -45,7 +46,7 @@ FLOORS = (
     ("weights",), ("passes",), tuple(f"passes.{strategy}" for strategy in STRATEGIES), ("scorer",),
     ("terms", "term_lanes"), ("choose_runner", "model_warnings"), ("registry",),
 )  # fmt: skip
-below = {*DATA, "lru", "openmp", "tensor_rows"}
+below = {*DATA, "lru", "openmp", "tensor_rows", "token_bytes"}
 for names in (("__init__",), *FLOORS):
     MAY_IMPORT |= {f"scoring.{name}": {*below} for name in names}
     below |= {f"scoring.{name}" for name in names}

@@ -12,13 +12,12 @@ from torch import Tensor
 
 from marith.errors import RequestError
 from marith.request.forms.grammar import LIMITS, one_line
+from marith.token_bytes import bytes_of_tokens
 
 CANNOT_WRITE = (
     "the grammar asks for text that this vocabulary cannot write; JSON and calls of tools need a "
     "model whose tokens have letters, digits and punctuation"
 )
-# This byte precedes the name of a special token. No text has it.
-_MARK = b"\xff"
 _STUCK = "NoExtensionBias"  # llguidance's error if no token is possible
 
 
@@ -37,7 +36,7 @@ class Lexicon:
         # llguidance needs a token that ends a text.
         if not ends:
             ends, count, size = [count], count + 1, count + 1
-        tokens = _bytes_of(raw, size, count, sorted(ends))
+        tokens = bytes_of_tokens(raw, size, count, sorted(ends))
         self.lacks_bytes = len(tokens) > count  # True if some byte is not a token by itself
         self.tokenizer = LLTokenizer(
             TokenizerWrapper(_Encoder(raw, tokens, min(ends))),
@@ -174,31 +173,6 @@ def _row(matcher: LLMatcher) -> Tensor:
 
 def _cannot_follow(matcher: LLMatcher) -> str:
     return f"the grammar cannot be followed: {one_line(matcher.get_error())}"
-
-
-def _bytes_of(raw: Any, size: int, count: int, ends: list[int]) -> list[bytes]:
-    """Return the bytes of `count` tokens. For a special token, these are a mark and its name.
-
-    At the end, one token is added for each byte that is not a token by itself. A grammar that
-    allows only such tokens needs a byte that the vocabulary lacks.
-    """
-    try:
-        known = LLTokenizer(raw.to_str(), n_vocab=count, eos_token=ends, slices=[])
-    except ValueError:
-        # llguidance cannot read the definitions of some kinds of tokenizers.
-        added = raw.get_added_tokens_decoder()
-        special = {i for i, token in added.items() if token.special} | set(ends)
-        texts = [
-            (raw.id_to_token(i) or f"[{i}]" if i in special else raw.decode([i])).encode()
-            for i in range(size)
-        ]
-    else:
-        special = {i for i in range(size) if known.is_special_token(i)}
-        texts = [bytes(known.decode_bytes([i])) for i in range(size)]
-    marked = [_MARK + text if i in special else text for i, text in enumerate(texts)]
-    # The byte 255 is the mark, which no text has.
-    missing = {bytes([byte]) for byte in range(255)}.difference(marked)
-    return [*marked, *[b""] * (count - size), *sorted(missing)]
 
 
 class _Encoder:
