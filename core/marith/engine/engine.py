@@ -32,7 +32,7 @@ from marith.formula.tree.nodes import Formula
 from marith.request.checks import whole
 from marith.request.limits import EngineStatus, Limits
 from marith.request.other_names import AT_ENGINES
-from marith.request.placement_names import memory_limits
+from marith.request.placement_names import Over, memory_limits, over_name
 from marith.request.plan import Plan
 from marith.request.prompt import AnyPrompt, Message
 from marith.request.request import Request
@@ -47,7 +47,7 @@ from marith.scoring.weights.placing import Placement
 loading = LoadingLock()
 _log = logging.getLogger(__name__)
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-_shared: dict[tuple[str, Placement, Limits], Engine] = {}
+_shared: dict[tuple[str, Placement, Limits, Over], Engine] = {}
 _DEFAULT = Limits()
 FREE = (
     "%d engines are loaded on %s. %s of its memory are free, and this engine's caches may take %s"
@@ -67,14 +67,17 @@ class Engine(Entrypoints, TokenCalls):
     the process every call raises EngineClosed; start processes by `spawn` instead.
     """
 
-    def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT) -> None:
+    def __init__(self, base: Checkpoint, limits: Limits = _DEFAULT, over: Over = "tokens") -> None:
+        over = over_name("over", over, ModelError)
         with loading:
             free = free_memory(device_of(base))
             limits = limits.with_memory(free)
             require_lanes(base, limits.max_lanes)
             of_models = limits.cache_bytes or 0, limits.loaded_bytes, limits.max_batched_tokens
-            registry = self._loaded = workers.run_in_thread(lambda: Registry(base, *of_models))
-        self.answers = AnswerGrammars(base.vocabulary)
+            registry = self._loaded = workers.run_in_thread(
+                lambda: Registry(base, *of_models, over)
+            )
+        self.answers = AnswerGrammars(registry.vocabulary)
         self._loop = EngineLoop(limits, registry.bytes_left, base.threads, device_of(base))
         # When nobody holds the engine any more, its thread must end.
         self._closing = weakref.finalize(self, self._loop.close)
@@ -101,6 +104,7 @@ class Engine(Entrypoints, TokenCalls):
         revision: str | None = None,
         backend: str | None = None,
         max_memory: Mapping[str, int | str] | None = None,
+        over: Over = "tokens",
     ) -> Engine:
         """Load a model, and return an engine over it.
 
@@ -109,19 +113,21 @@ class Engine(Entrypoints, TokenCalls):
         optional. By default, the best `device` of the machine is used, with the `dtype` that suits
         it. `device="auto"` spreads the model over several devices, and `max_memory` limits the
         memory of each. `backend="llama.cpp"` is for GGUF files. `context_length` is in tokens.
-        `Limits` describes the other options.
+        With `over="bytes"`, the tokens of the engine are bytes, and formulas combine language
+        models of any vocabularies. `Limits` describes the other options.
 
         Pickled weights are refused, and code in a checkpoint is never run. Raises ModelError if the
         model cannot be loaded. Do not change the weights of a loaded model: after a change,
         requests raise ModelError.
         """
+        over = over_name("over", over, ModelError)
         placement = Placement(
             device, dtype, revision, context_length, backend, _by_device(max_memory)
         )
         limits = Limits(max_lanes, max_queue, cache_bytes, loaded_bytes, max_batched_tokens)
         with loading:
             base = workers.run_in_thread(lambda: loader.base_model(model, tokenizer, placement))
-            return cls(base, limits)
+            return cls(base, limits, over)
 
     @classmethod
     @names_checked(AT_ENGINES)
@@ -140,11 +146,13 @@ class Engine(Entrypoints, TokenCalls):
         revision: str | None = None,
         backend: str | None = None,
         max_memory: Mapping[str, int | str] | None = None,
+        over: Over = "tokens",
     ) -> Engine:
         """Return the engine that this process shares for these options. The first call loads it."""
+        over = over_name("over", over, ModelError)
         where = _placement(device, dtype, revision, context_length, backend, _by_device(max_memory))
         limits = _limits(max_lanes, max_queue, cache_bytes, loaded_bytes, max_batched_tokens)
-        key = locate(model), where, limits
+        key = locate(model), where, limits, over
         # The lock is not taken here: a caller that asks for a loaded engine must not wait while
         # another engine is loaded.
         engine = _shared.get(key)
@@ -154,7 +162,7 @@ class Engine(Entrypoints, TokenCalls):
                 engine = _shared.get(key)
                 if engine is None or engine.closed:
                     base = workers.run_in_thread(lambda: loader.language_model(model, where))
-                    engine = _shared[key] = cls(base, limits)
+                    engine = _shared[key] = cls(base, limits, over)
         return engine
 
     @property

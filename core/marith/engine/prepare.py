@@ -27,7 +27,6 @@ from marith.request.prompt import Prompt, to_prompt
 from marith.request.request import Request, Speculation
 from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.questions import Reading
-from marith.scoring.prompting.shared_tokens import SharedTokens
 from marith.scoring.prompting.templates import to_tokens, turn_marks
 from marith.scoring.registry import Registry
 from marith.scoring.scorer import Scorer
@@ -83,6 +82,9 @@ def prepare(
     """
     vocabulary = registry.vocabulary
     prompt, prefix = _prompt(request, registry), _prefix(request, registry)
+    if registry.over_bytes and request.speculation == "auto":
+        # Over bytes, a drafted byte costs as many passes as any other byte.
+        request = replace(request, speculation=None)
     plan, bare, warnings = bind_request(request, also)
     deadline.check()
     scorers, loaded = _scorers(plan.all_terms, registry, loading)
@@ -128,6 +130,8 @@ def _prompt(request: Request, registry: Registry) -> Prompt:
     prompt = to_prompt(request.prompt, tools, options)
     if not prompt.tokens:
         return prompt
+    if registry.over_bytes:
+        raise RequestError("the prompt is tokens, and this engine is over bytes; write it as text")
     registry.vocabulary.require_known(prompt.tokens, "the prompt")
     text = registry.vocabulary.decode(prompt.tokens)
     return replace(prompt, messages=({"role": "user", "content": text},))
@@ -147,6 +151,11 @@ def _prefix(request: Request, registry: Registry) -> tuple[int, ...]:
     tokens = tuple(vocabulary.encode(prefix)) if isinstance(prefix, str) else tuple(prefix)
     vocabulary.require_known(tokens, "the prefix")
     # A request cannot check its tokens itself, because it does not know the vocabulary.
+    if registry.over_bytes and request.sampling.logit_bias:
+        raise RequestError(
+            "logit_bias names tokens, and this engine is over bytes; write stop strings, a grammar "
+            "or a ban instead"
+        )
     vocabulary.require_known([*dict(request.sampling.logit_bias)], "logit_bias")
     vocabulary.require_known(request.stop.token_ids, "token_ids")
     if tokens and (ended := ends_of(request, vocabulary).intersection(tokens)):
@@ -229,21 +238,21 @@ def _scorers(
 def aligned_plan(plan: ExecutionPlan, scorers: Mapping[Term, Scorer]) -> ExecutionPlan:
     """Return the plan, changed if a term of its formula lacks tokens of the base model."""
     found = [(term, scorers[term]) for term in plan.terms]
-    shared = [
-        (term, scorer.shared)
+    lacking = [
+        (term, scorer.lacking, scorer.base_ends)
         for term, scorer in found
-        if isinstance(scorer, PromptedScorer) and scorer.shared is not None
+        if isinstance(scorer, PromptedScorer) and scorer.lacking is not None
     ]
-    return _aligned_plan(plan, tuple(shared)) if shared else plan
+    return _aligned_plan(plan, tuple(lacking)) if lacking else plan
 
 
 # Texts of one plan are composed together, so equal plans must be one object.
 @lru_cache(maxsize=64)
 def _aligned_plan(
-    plan: ExecutionPlan, shared: tuple[tuple[Term, SharedTokens], ...]
+    plan: ExecutionPlan, lacking: tuple[tuple[Term, tuple[int, ...], tuple[int, ...]], ...]
 ) -> ExecutionPlan:
-    _, first = shared[0]
-    return plan.aligned({term: own.lacking for term, own in shared}, first.ends)
+    [_, _, ends], *_ = lacking
+    return plan.aligned({term: tokens for term, tokens, _ in lacking}, ends)
 
 
 def _formulas_in_plan(speculation: Speculation, names: Collection[str]) -> Iterator[Formula]:
@@ -277,9 +286,10 @@ def _readings(
 def _visible(
     bare: Formula, readings: Mapping[Term, Reading], registry: Registry, prompt: Prompt
 ) -> Sequence[int]:
-    """Return the tokens of the prompt, as the bare model reads it."""
+    """Return the prompt as the bare model reads it, in tokens of the engine."""
     term = bare if isinstance(bare, Prompted) and bare.model is None else BARE_MODEL
-    reading = readings.get(term)
+    # Over bytes, a reading has the tokens of the term's own model.
+    reading = None if registry.over_bytes else readings.get(term)
     return to_tokens(term, prompt, registry.vocabulary) if reading is None else [*map(int, reading)]
 
 

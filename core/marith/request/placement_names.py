@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from marith.errors import MarithError, RequestError, shown
 
@@ -12,6 +12,8 @@ from marith.errors import MarithError, RequestError, shown
 SPREAD = "auto"
 # The first backend is the default.
 BACKENDS = "transformers", "llama.cpp"
+# What the tokens of an engine are: those of its base model, or bytes.
+Over: TypeAlias = Literal["tokens", "bytes"]
 DEVICES = (
     "cpu", "cuda", "mps", "xpu", "hpu", "mtia", "npu", "mlu", "musa", "xla", "privateuseone",
 )  # fmt: skip
@@ -62,6 +64,14 @@ def backend_name(name: str, value: Any, error: type[MarithError] = RequestError)
     if value is None or (isinstance(value, str) and value in BACKENDS):
         return None if value == BACKENDS[0] else value
     known = " or ".join(map(repr, BACKENDS))
+    raise error(f"{name} must be {known}, not {shown(value)}")
+
+
+def over_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Over:
+    """Return what the tokens of an engine are. Raises `error` for an unknown name."""
+    if isinstance(value, str) and value in get_args(Over):
+        return value  # type: ignore[return-value]
+    known = " or ".join(map(repr, get_args(Over)))
     raise error(f"{name} must be {known}, not {shown(value)}")
 
 

@@ -24,6 +24,7 @@ from marith.formula.tree.terms import (
 )
 from marith.lru import WeightedLRU
 from marith.request.limits import CACHE_BYTES, LOADED_BYTES
+from marith.request.placement_names import Over
 from marith.scoring.cache_limit import CacheLimit
 from marith.scoring.choose_runner import runner_of
 from marith.scoring.model_warnings import ModelWarnings
@@ -32,6 +33,8 @@ from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import Scorer
 from marith.scoring.terms.classifier_scorer import ClassifierScorer
 from marith.scoring.terms.ngram_scorer import NGramScorer
+from marith.scoring.terms.over_bytes.byte_scorer import ByteScorer
+from marith.scoring.terms.over_bytes.byte_vocabulary import ByteVocabulary
 from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.terms.text_marks import TextMarks
 from marith.scoring.terms.trivial import PositionScorer, UniformScorer
@@ -47,11 +50,13 @@ ModelScorer: TypeAlias = "PromptedScorer | ClassifierScorer"
 class Registry:
     """The scorers of one engine, for all checkpoints that terms name.
 
-    The base model always stays loaded. Other checkpoints, adapters and n-grams stay while they are
-    in use. After that, the most recently used stay while they take at most `loaded_bytes` together.
-    Files that have changed are loaded again for the next request that begins. Cached prefixes of
-    finished texts stay while the caches of all checkpoints, including texts in use, take at most
-    `cache_bytes`. One call of a model reads at most `max_batched_tokens` tokens of prompts.
+    With `over="bytes"`, the tokens of the engine are bytes, and language models may have any
+    vocabularies. The base model always stays loaded. Other checkpoints, adapters and n-grams stay
+    while they are in use. After that, the most recently used stay while they take at most
+    `loaded_bytes` together. Files that have changed are loaded again for the next request that
+    begins. Cached prefixes of finished texts stay while the caches of all checkpoints, including
+    texts in use, take at most `cache_bytes`. One call of a model reads at most `max_batched_tokens`
+    tokens of prompts.
 
     Changes state. One thread at a time may ask for a scorer that is not loaded, and one thread runs
     all loaded scorers.
@@ -63,16 +68,19 @@ class Registry:
         cache_bytes: int = CACHE_BYTES,
         loaded_bytes: int = LOADED_BYTES,
         max_batched_tokens: int | None = None,
+        over: Over = "tokens",
     ) -> None:
         # This check comes first, because `base` may not be a checkpoint.
         device_of(base)
         self._recent = WeightedLRU(loaded_bytes)
         self._max_batched_tokens = max_batched_tokens
         self.device = composing_device(base.device)
+        self.over_bytes = over == "bytes"
+        own = base.vocabulary
+        self.vocabulary = ByteVocabulary(own) if self.over_bytes else own
         self.base = self._scorer_of(base, cache_bytes)
         self.cache_limit = CacheLimit(cache_bytes)
         self.base.runner.join(self.cache_limit)
-        self.vocabulary = base.vocabulary
         # Other checkpoints are loaded to the device of the base model.
         self.placement = Placement(str(base.device), base.dtype)
         self.warnings = ModelWarnings(base)
@@ -184,13 +192,18 @@ class Registry:
     ) -> PromptedScorer:
         runner = runner_of(checkpoint, cache_bytes, self._max_batched_tokens)
         answers = self._device_of_answers(checkpoint)
+        if self.over_bytes:
+            return ByteScorer(checkpoint, runner, self._recent, answers)
         return PromptedScorer(checkpoint, runner, self._recent, answers, shared)
 
     def _shared(self, term: Term, name: str, vocabulary: Vocabulary) -> SharedTokens | None:
         """Return the tokens shared with the base model; None if the vocabularies are equal.
 
-        Raises FormulaError if the vocabularies differ too much.
+        Over bytes, any two vocabularies are combined, and the result is None. Raises FormulaError
+        if the vocabularies differ too much.
         """
+        if self.over_bytes:
+            return None
         shared = SharedTokens.of(self.vocabulary, vocabulary)
         if shared is not None and shared.too_few:
             base = self.base.checkpoint.name
@@ -198,8 +211,8 @@ class Registry:
                 f"{name!r} ({vocabulary.size} tokens) and {base!r} ({self.vocabulary.size} tokens) "
                 f"have different vocabularies, so {term} cannot be combined with the other terms: "
                 f"{shared.first_difference(name, base)}; use a model of the same family, which has "
-                "the same vocabulary but for a few special tokens; only a classifier may have "
-                "another one"
+                "the same vocabulary but for a few special tokens, or load the engine with "
+                "over='bytes'; a classifier may have any vocabulary"
             )
         return shared
 

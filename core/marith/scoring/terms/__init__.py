@@ -5,6 +5,7 @@
 - `ngram_counts`: smoothed probabilities from the counts of tokens after each context.
 - `ngram_index`: the tokens that followed each context, in fixed texts and in a growing text.
 - `ngram_scorer`: scores n-grams.
+- `over_bytes/`: language models of any vocabularies over one, of bytes.
 - `prefix_tree`: texts with common beginnings as one tree of tokens.
 - `prompted_scorer`: scores language models: one pass for one set of weights.
 - `text_encoder`: the tokens of texts that a classifier reads again and again.

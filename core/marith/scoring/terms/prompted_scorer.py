@@ -37,7 +37,7 @@ _Key: TypeAlias = "tuple[_File | None, tuple[tuple[_File, float], ...], Literal[
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class _PromptedLane(RequestLane):
+class PromptedLane(RequestLane):
     """The lane of a language model. `text` is its prompt, hashed once, as `memory` counts it."""
 
     text: LaneText
@@ -103,6 +103,16 @@ class PromptedScorer:
         return None if self._base_tokens is None else self._base_tokens.shared
 
     @property
+    def lacking(self) -> tuple[int, ...] | None:
+        """The tokens of the engine that the model lacks; None for equal vocabularies."""
+        return None if self.shared is None else self.shared.lacking
+
+    @property
+    def base_ends(self) -> tuple[int, ...]:
+        """The tokens that end a text of the base model, if the vocabularies differ."""
+        return () if self.shared is None else self.shared.ends
+
+    @property
     def tokens_read(self) -> int:
         """The number of tokens that the model has read in all passes."""
         return self.runner.passes.tokens_read
@@ -125,11 +135,11 @@ class PromptedScorer:
         # Two texts may share a prefix only if vectors begin at the same token of both.
         start = 0 if loaded is None else loaded.shifted_from(len(reading))
         key = loaded and loaded.key, start, salt
-        return _PromptedLane(reading, key, loaded, exits, text=LaneText.of(key, reading))
+        return PromptedLane(reading, key, loaded, exits, text=LaneText.of(key, reading))
 
     def lane_text(self, lane: RequestLane, more: int) -> LaneText:
         """Return the text of a lane with `more` tokens after the prompt, as `memory` counts it."""
-        assert isinstance(lane, _PromptedLane)
+        assert isinstance(lane, PromptedLane)
         return replace(lane.text, more=min(more, self.tokens_left(lane.prompt)))
 
     def memory(self, texts: Sequence[LaneText]) -> int:

@@ -1,0 +1,208 @@
+"""The distribution of the next byte of a text, from the covers of its bytes.
+
+A cover of some bytes is a token sequence whose last token ends at or after the last byte. Its other
+tokens are the ones that the tokenizer writes for their text. The probability of the bytes is the
+sum of the probabilities of their covers, and a conditional probability is a quotient of two such
+sums (Vieira et al., 2024; Phan et al., 2024). `docs/explanation/bytes.md` derives it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from marith.scoring.lane_text import common
+from marith.scoring.terms.over_bytes.byte_vocabulary import END, SIZE
+from marith.scoring.terms.over_bytes.canonical import Canonical
+from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
+
+# A text that is rolled back by more bytes is read again from its beginning.
+KEPT = 128
+
+
+@dataclass(slots=True, eq=False)
+class Cover:
+    """Whole tokens, and all tokens that may follow them and reach beyond the last byte.
+
+    The tokens that may follow are the slice from `low` to `high` of the sorted tokens: they begin
+    with the `depth` bytes that come after `tokens`. `weight` is proportional to the probability of
+    `tokens`. `masses` are the probabilities of the slice, and `ends` those of the tokens that end a
+    text; both are None before the model was asked. The tokens from `start` on are canonical.
+    """
+
+    tokens: tuple[int, ...]
+    weight: float
+    low: int
+    high: int
+    depth: int = 0
+    start: int = 0
+    masses: np.ndarray | None = None
+    ends: np.ndarray | None = None
+
+    @property
+    def mass(self) -> float:
+        """The probability of all its token sequences, on the scale of `weight`."""
+        return self.weight if self.masses is None else self.weight * float(self.masses.sum())
+
+
+class CoveredText:
+    """A text that grows byte by byte or is rolled back, and the distribution after each byte.
+
+    `before` are the last tokens before the text, with which its first tokens are compared. If
+    `canonical` is None, covers are not compared, so all token sequences count.
+
+    Keeps state: the covers of the last bytes, and the distributions after all bytes. The state
+    never changes a distribution.
+    """
+
+    def __init__(
+        self, tokens: SortedTokens, canonical: Canonical | None, before: Sequence[int] = ()
+    ) -> None:
+        self._tokens, self._canonical, self._before = tokens, canonical, tuple(before)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin the text again."""
+        self._data: list[int] = []
+        self._rows: list[Tensor] = []
+        self._sums = [0.0]
+        # The covers after the last bytes, the newest last.
+        self._covers = deque([[Cover((), 1.0, 0, len(self._tokens))]], maxlen=KEPT)
+
+    def wanted(self, data: Sequence[int]) -> tuple[int, ...] | None:
+        """Return tokens after which the model's distribution is needed for a text.
+
+        Return None if the distributions after all bytes of the text are known.
+        """
+        self._cut(data)
+        while True:
+            is_known = len(self._rows) > len(self._data)
+            if is_known and len(self._data) == len(data):
+                return None
+            for cover in self._covers[-1]:
+                if cover.masses is None:
+                    return cover.tokens
+            if is_known:
+                self._advance(data[len(self._data)])
+            else:
+                self._rows.append(self._row())
+
+    def receive(self, tokens: tuple[int, ...], logprobs: Tensor) -> None:
+        """Take the log-probabilities [vocab] after the tokens that were wanted."""
+        [cover] = [one for one in self._covers[-1] if one.tokens == tokens]
+        ids = self._tokens.ids[cover.low : cover.high].to(logprobs.device)
+        ends = self._tokens.end_ids.to(logprobs.device)
+        cover.masses = logprobs[ids].exp().double().cpu().numpy()
+        cover.ends = logprobs[ends].exp().double().cpu().numpy()
+
+    def rows(self, end: int, count: int) -> list[Tensor]:
+        """Return the log-probabilities [257] after the last `count` beginnings of `end` bytes."""
+        return self._rows[end + 1 - count : end + 1]
+
+    def likelihoods(self, end: int, count: int) -> list[float]:
+        """Return the log-likelihoods of the last `count` beginnings of the first `end` bytes."""
+        return self._sums[end + 1 - count : end + 1]
+
+    def _cut(self, data: Sequence[int]) -> None:
+        """Drop the bytes from the first one on that differs from a text."""
+        same = common(self._data, list(data))
+        dropped = len(self._data) - same
+        if not dropped:
+            return
+        if dropped >= len(self._covers):
+            self._forget()
+            return
+        for _ in range(dropped):
+            self._covers.pop()
+        del self._data[same:], self._rows[same + 1 :], self._sums[same + 1 :]
+
+    def _row(self) -> Tensor:
+        """Return the log-probabilities [257] of the next byte, and of the end."""
+        mass = np.zeros(SIZE)
+        for cover in self._covers[-1]:
+            assert cover.masses is not None
+            there = self._tokens.column(cover.depth, cover.low, cover.high)
+            # A slice has no token that ends here, because such a token begins a cover of its own.
+            firsts = np.flatnonzero(np.diff(there, prepend=-1))
+            mass[there[firsts]] += cover.weight * np.add.reduceat(cover.masses, firsts)
+            if cover.depth == 0 and cover.ends is not None:
+                mass[END] += cover.weight * float(cover.ends.sum())
+        with np.errstate(divide="ignore"):
+            return torch.from_numpy(np.log(mass / mass.sum())).float()
+
+    def _advance(self, byte: int) -> None:
+        """Append a byte or an end to the text."""
+        covers = self._covers[-1]
+        self._sums.append(self._sums[-1] + float(self._rows[-1][byte]))
+        if byte == END:
+            after = self._after_end(covers)
+        elif byte in self._tokens.lacking:
+            # The model reads the text without this byte.
+            after = [replace(cover) for cover in covers if not cover.depth]
+        else:
+            after = self._after_byte(covers, byte)
+        total = sum(cover.mass for cover in after)
+        for cover in after:
+            cover.weight /= total
+        # Older covers keep their tokens and weights. If the text is rolled back, the model is asked
+        # again for their probabilities.
+        for cover in covers:
+            cover.masses = cover.ends = None
+        self._data.append(byte)
+        self._covers.append(after)
+
+    def _after_byte(self, covers: Sequence[Cover], byte: int) -> list[Cover]:
+        """Return the covers of a text with one more byte."""
+        whole: list[Cover] = []
+        longer: list[Cover] = []
+        for cover in covers:
+            assert cover.masses is not None
+            there = self._tokens.column(cover.depth, cover.low, cover.high)
+            start, stop = (int(place) for place in np.searchsorted(there, (byte, byte + 1)))
+            low, high = cover.low + start, cover.low + stop
+            ended = int(np.searchsorted(self._tokens.column(cover.depth + 1, low, high), 0))
+            masses = cover.masses[start:stop]
+            for place in np.flatnonzero(masses[:ended]):
+                tokens = (*cover.tokens, int(self._tokens.ids[low + place]))
+                weight = cover.weight * float(masses[place])
+                whole.append(Cover(tokens, weight, 0, len(self._tokens), start=cover.start))
+            if masses[ended:].any():
+                rest = masses[ended:].copy()
+                longer.append(
+                    replace(cover, low=low + ended, high=high, depth=cover.depth + 1, masses=rest)
+                )
+        return [*self._kept(whole), *longer]
+
+    def _kept(self, whole: Sequence[Cover]) -> Sequence[Cover]:
+        """Return the covers whose last token has just ended, without those that are not canonical.
+
+        If no cover is left, as where the text is not UTF-8, the likeliest one is kept, and later
+        tokens are compared without its tokens. So some cover always ends at the last byte, and
+        every byte may follow.
+        """
+        if self._canonical is None:
+            return whole
+        kept = [cover for cover in whole if self._goes_on(cover)]
+        if not kept:
+            best = max(whole, key=lambda cover: (cover.weight, cover.tokens))
+            kept = [replace(best, start=len(best.tokens))]
+        return kept
+
+    def _goes_on(self, cover: Cover) -> bool:
+        assert self._canonical is not None
+        *before, token = cover.tokens[cover.start :]
+        return self._canonical.goes_on([*(() if cover.start else self._before), *before], token)
+
+    def _after_end(self, covers: Sequence[Cover]) -> list[Cover]:
+        """Return the covers of a text that goes on after an end: one, with the likeliest end."""
+        ended = [cover for cover in covers if cover.depth == 0 and cover.ends is not None]
+        best = max(ended, key=lambda cover: (cover.weight, cover.tokens))
+        assert best.ends is not None
+        end = int(self._tokens.end_ids[int(best.ends.argmax())])
+        tokens = (*best.tokens, end)
+        return [Cover(tokens, 1.0, 0, len(self._tokens), start=len(tokens))]
