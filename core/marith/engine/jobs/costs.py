@@ -47,12 +47,12 @@ class Costs:
 
         Tokens of a term's own system prompt count in the `TermStats` of that term only.
         """
-        prepared, readings = self._prepared, self._prepared.lanes.readings
+        prepared, lanes = self._prepared, self._prepared.lanes.lanes
         cached = self._cached_by_term()
-        unread = [_tokens(readings[t]) - cached[t] for t in prepared.plan.terms if t in cached]
+        read = [lanes[term].uncached for term in prepared.plan.terms if term in cached]
         # A term may have read more tokens than the prompt has, if its own system prompt was not
         # cached.
-        return max(0, prepared.budget.prompt_tokens - max(unread)) if unread else 0
+        return max(0, prepared.budget.prompt_tokens - max(read)) if read else 0
 
     def stats(
         self,

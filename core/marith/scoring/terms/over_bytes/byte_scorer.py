@@ -15,6 +15,7 @@ from marith.request.prompt import Prompt
 from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.passes import Runner
 from marith.scoring.passes.questions import Answer, Reading, RequestLane, Span
+from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import moved_to
 from marith.scoring.terms.over_bytes.canonical import WINDOW, Canonical
 from marith.scoring.terms.over_bytes.covers import CoveredText
@@ -33,12 +34,20 @@ class _ByteLane(PromptedLane):
 
     `tail` has the last bytes of the prompt, which covers begin with. `before` has the last firm
     tokens that are text. `texts` has the covers for the model and for each early exit.
+    `vocabulary` is the model's.
     """
 
     tail: bytes
     before: Sequence[int]
+    vocabulary: Vocabulary
     texts: dict[Term, CoveredText] = field(default_factory=dict)
     passes: frozenset[int] = frozenset()
+
+    @property
+    def uncached(self) -> int:
+        """The number of bytes in the part of the prompt that was not cached."""
+        tokens = self.prompt[self.cached or 0 :]
+        return len(self.vocabulary.spell(tokens).encode()) + len(self.tail)
 
 
 class ByteScorer(PromptedScorer):
@@ -108,6 +117,7 @@ class ByteScorer(PromptedScorer):
             text=lane.text,
             tail=tail,
             before=reading[max(first, firm - WINDOW) : firm],
+            vocabulary=self.vocabulary,
         )
 
     def lane_text(self, lane: RequestLane, more: int) -> LaneText:
