@@ -95,10 +95,9 @@ class CoveredText:
     def receive(self, tokens: tuple[int, ...], logprobs: Tensor) -> None:
         """Take the log-probabilities [vocab] after the tokens that were wanted."""
         [cover] = [one for one in self._covers[-1] if one.tokens == tokens]
-        ids = self._tokens.ids[cover.low : cover.high].to(logprobs.device)
-        ends = self._tokens.end_ids.to(logprobs.device)
-        cover.masses = logprobs[ids].exp().double().cpu().numpy()
-        cover.ends = logprobs[ends].exp().double().cpu().numpy()
+        probabilities = logprobs.exp().double().cpu().numpy()
+        cover.masses = probabilities[self._tokens.ids[cover.low : cover.high]]
+        cover.ends = probabilities[self._tokens.end_ids]
 
     def rows(self, end: int, count: int) -> list[Tensor]:
         """Return the log-probabilities [257] after the last `count` beginnings of `end` bytes."""

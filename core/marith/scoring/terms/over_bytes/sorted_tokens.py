@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.token_bytes import bytes_of_tokens
@@ -34,8 +33,8 @@ class SortedTokens:
         self.data = data
         self.marks = frozenset(marks)
         self.texts = [text for text, _ in order]
-        self.ids = torch.tensor([token for _, token in order])
-        self.end_ids = torch.tensor(sorted(end for end in ends if end < size), dtype=torch.long)
+        self.ids = np.array([token for _, token in order])
+        self.end_ids = np.array(sorted(end for end in ends if end < size), dtype=np.int64)
         self._columns: dict[int, np.ndarray] = {}
         self.lacking = frozenset(range(256)).difference(
             text[0] for text in self.texts if len(text) == 1
