@@ -224,7 +224,7 @@ class ChatMarith(LangChainOptions, BaseChatModel):
         called = {name: kwargs.pop(name) for name in TEXTS if name in kwargs}
         if not called:
             return super()._get_invocation_params(stop, **kwargs)
-        model = self.model_copy(update=self.over(called).values())
+        model = self.model_copy(update=self.overridden(called).values())
         return super(ChatMarith, model)._get_invocation_params(stop, **kwargs)
 
     def _submit(

@@ -169,7 +169,7 @@ class LangChainOptions(marith.Options):
             require_one_answer("abatch", self, kwargs)
             return await Runnable.abatch(self, inputs, config, **kwargs)
 
-    def over(
+    def overridden(
         self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None
     ) -> marith.Options:
         """Return these options, overridden by the options of one call.
@@ -181,7 +181,7 @@ class LangChainOptions(marith.Options):
         both marith's and LangChain's.
         """
         with translated():
-            return super().over(options, stop)
+            return super().overridden(options, stop)
 
     def get_token_ids(self, text: str) -> list[int]:
         """Return the tokens of a text in the model's vocabulary. Loads the model."""
@@ -231,7 +231,7 @@ class Invocation:
         rest = {k: v for k, v in options.items() if k not in request_fields and k not in _IGNORED}
         if rest:
             model.check_call(rest, names)
-        chosen = model.over(rest, stop)
+        chosen = model.overridden(rest, stop)
         n = answers_of(model, options)
         if not request_fields:
             return cls(chosen, n)
@@ -264,7 +264,7 @@ class Invocation:
         if isinstance(format_ := named.get("response_format"), type):
             named["response_format"] = to_grammar(None, format_)
         if functions := named.get("constraints"):
-            chosen = model.over({"constraints": functions})
+            chosen = model.overridden({"constraints": functions})
             named["constraints"] = chosen.identity()["constraints"]
         return named
 

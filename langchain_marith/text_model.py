@@ -160,7 +160,7 @@ class MarithLLM(LangChainOptions, BaseLLM):
     def _for_call(self, kwargs: dict[str, Any]) -> Self:
         """Return the model with a call's options. Fields of the model are removed from `kwargs`."""
         fields = {name: kwargs.pop(name) for name in [*kwargs] if name in self.call_names()}
-        model = self.model_copy(update=self.over(fields).values())
+        model = self.model_copy(update=self.overridden(fields).values())
         answer_options = {name: kwargs[name] for name in ANSWER_OPTIONS if name in kwargs}
         with translated():
             model._answer_options = Invocation.key(self, answer_options)

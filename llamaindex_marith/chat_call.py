@@ -45,7 +45,7 @@ class ChatCall:
             raise marith.RequestError(f"{problem}; tools are for a chat")
         model.check_call(options, names)
         with marith.errors.valid_options():
-            chosen = model.over(
+            chosen = model.overridden(
                 {name: options[name] for name in options if name not in request_fields}
             )
         # A query engine of LlamaIndex may use both the application's templates and LlamaIndex's, so

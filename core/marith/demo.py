@@ -177,18 +177,18 @@ def options_for(model: str, seed: int) -> Options:
 
 def replies_to(message: str, options: Options) -> tuple[ShownRequest, ShownRequest]:
     """Return requests for a reply by the bare model and by the detoxifying formula."""
-    bare = options.over({"terms": CONVERSATION, "max_tokens": 48, "stop": ["\n"]})
+    bare = options.overridden({"terms": CONVERSATION, "max_tokens": 48, "stop": ["\n"]})
     prompt = f"Person 1: {message}\nPerson 2:"
     return (
         ShownRequest("M", bare, prompt),
-        ShownRequest(DETOXIFIED, bare.over({"formula": DETOXIFIED}), prompt),
+        ShownRequest(DETOXIFIED, bare.overridden({"formula": DETOXIFIED}), prompt),
     )
 
 
 def persona_answers(question: str, options: Options) -> tuple[ShownRequest, ...]:
     """Return requests for an answer without a persona, and with the persona at two strengths."""
     return tuple(
-        ShownRequest(formula, options.over({"formula": formula, "terms": HAPPY}), question)
+        ShownRequest(formula, options.overridden({"formula": formula, "terms": HAPPY}), question)
         for formula in PERSONA
     )
 
@@ -199,7 +199,7 @@ def answers_from_a_passage(options: Options) -> tuple[ShownRequest, ...]:
     return tuple(
         ShownRequest(
             f"faithful={value:g}",
-            options.over({"faithful": value, "faithful_to": RETRIEVED}),
+            options.overridden({"faithful": value, "faithful_to": RETRIEVED}),
             prompt,
         )
         for value in (0, FAITHFUL)
@@ -212,7 +212,9 @@ def replies(options: Options, seed: int) -> list[list[str]]:
     The messages are the first of `marith eval toxicity`. Message i is answered with `seed` + i.
     """
     pairs = [
-        replies_to(record["text"], options.over({"temperature": TEMPERATURE, "seed": seed + i}))
+        replies_to(
+            record["text"], options.overridden({"temperature": TEMPERATURE, "seed": seed + i})
+        )
         for i, record in enumerate(records(HOSTILE_MESSAGES)[:MESSAGES])
     ]
     tickets = [[request.submit() for request in way] for way in zip(*pairs, strict=True)]

@@ -43,8 +43,8 @@ def of_options(kind: Any) -> set[str]:
     return {*kind.model_fields, *kind.call_names(), "engine"}
 
 
-def over(kind: Any) -> Callable[..., Any]:
-    return lambda **named: kind().over(named)
+def overridden(kind: Any) -> Callable[..., Any]:
+    return lambda **named: kind().overridden(named)
 
 
 def called(**named: Any) -> Any:
@@ -60,7 +60,7 @@ DOORS: Mapping[str, tuple[Callable[..., Any], set[str]]] = {
     "Request": (lambda **named: Request("Hi", **named), {f.name for f in fields(Request)}),
     "MarithLM": (lambda **named: MarithLM(**named), {*_ARGUMENTS}),
     "Options": (Options, of_options(Options)),
-    "over": (over(Options), of_options(Options)),
+    "overridden": (overridden(Options), of_options(Options)),
     **{kind.__name__: (kind, of_options(kind)) for kind in ADAPTERS},
     "invoke": (lambda **named: ChatMarith().invoke("Hi", **named), of_options(ChatMarith)),
     "complete": (lambda **named: Marith().complete("Hi", **named), of_options(Marith)),

@@ -101,7 +101,7 @@ class Answers:
 
     def _over(self, overrides: Mapping[str, Any]) -> "Options":
         with valid_options():
-            return self.options.over(overrides)
+            return self.options.overridden(overrides)
 
 
 class Conversation:

@@ -182,7 +182,7 @@ class MarithAPI(ModelAPI):
         digest = hashlib.sha256(f"{self._asked[key]} {text}".encode()).digest()
         self._asked[key] += 1
         with valid_options():
-            return self.options.over({**call, "seed": int.from_bytes(digest[:4], "big")})
+            return self.options.overridden({**call, "seed": int.from_bytes(digest[:4], "big")})
 
 
 def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:

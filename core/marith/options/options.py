@@ -172,7 +172,9 @@ class Options(OptionFields):
             if name not in (*NO_DATA, "file")
         }
 
-    def over(self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None) -> Options:
+    def overridden(
+        self, options: Mapping[str, Any], stop: str | Iterable[str] | None = None
+    ) -> Options:
         """Return these options, overridden by the options of one call.
 
         Stop strings and terms of the call are added to the stop strings and terms of these options.
@@ -295,7 +297,7 @@ class Options(OptionFields):
         """
         for name in ("trusted", "allowed"):
             if name in asked:
-                advice = f"write Options({name}=…), and pass what the caller sets to over(…)"
+                advice = f"write Options({name}=…), and pass what the caller sets to overridden(…)"
                 raise RequestError(f"request does not take {name}; {advice}")
         tools = asked.get("tools")
         if tools is not None and not self.steer_tools:

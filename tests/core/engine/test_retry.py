@@ -33,14 +33,14 @@ def crowded(endless_dir: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple
     monkeypatch.setattr(options_module, "FIRST_PAUSE", PAUSE)
     options = Options(model=endless_dir, max_tokens=2, max_lanes=1, max_queue=0, speculation=None)
     with options.engine() as engine:
-        running = engine.submit(options.over({"max_tokens": 3900}).request("a"))
+        running = engine.submit(options.overridden({"max_tokens": 3900}).request("a"))
         yield options, running
 
 
 def test_a_busy_engine_is_asked_again(crowded: tuple[Options, Ticket]) -> None:
     options, running = crowded
     threading.Timer(5 * PAUSE, running.cancel).start()
-    completion = options.over({"max_retries": 12}).submit("b").result(60)
+    completion = options.overridden({"max_retries": 12}).submit("b").result(60)
     assert len(completion.tokens) == 2
 
 
@@ -51,7 +51,7 @@ def test_a_busy_engine_is_asked_max_retries_times(
     options, _ = crowded
     begun = time.monotonic()
     with pytest.raises(marith.Busy):
-        options.over({"max_retries": retries}).submit("b")
+        options.overridden({"max_retries": retries}).submit("b")
     assert pauses * PAUSE <= time.monotonic() - begun
 
 
@@ -60,21 +60,21 @@ def test_a_busy_engine_is_not_asked_again_after_the_timeout(
 ) -> None:
     options, _ = crowded
     with pytest.raises(marith.Busy):  # not DeadlineExceeded: nothing was begun
-        options.over({"max_retries": 99, "timeout": 20 * PAUSE}).submit("b")
+        options.overridden({"max_retries": 99, "timeout": 20 * PAUSE}).submit("b")
 
 
 def test_waiting_counts_toward_the_timeout(crowded: tuple[Options, Ticket]) -> None:
     options, running = crowded
     running.cancel()
     before = time.monotonic() - 20
-    assert options.over({"timeout": 60}).submit("b", started=before).result(30).tokens
+    assert options.overridden({"timeout": 60}).submit("b", started=before).result(30).tokens
     with pytest.raises(marith.DeadlineExceeded, match=r"within 19\.9 seconds"):
-        options.over({"timeout": 19.9}).submit("b", started=before)
+        options.overridden({"timeout": 19.9}).submit("b", started=before)
     assert options.submit("b", started=before).result(30).tokens
-    assert options.over({"timeout": 60}).deadline(before).left == pytest.approx(40, abs=1)
+    assert options.overridden({"timeout": 60}).deadline(before).left == pytest.approx(40, abs=1)
 
 
 def test_other_errors_are_not_retried(crowded: tuple[Options, Ticket]) -> None:
     options, _ = crowded
     with pytest.raises(marith.ContextOverflow):
-        options.over({"max_retries": 99}).submit("k " * 5000)
+        options.overridden({"max_retries": 99}).submit("k " * 5000)

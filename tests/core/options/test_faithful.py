@@ -118,7 +118,7 @@ def test_a_strength_without_a_pattern_is_refused_before_anything_loads() -> None
 def test_a_call_says_how_faithful_it_is() -> None:
     options = Options(faithful_to=FRAME, faithful=0.5)
     assert "hide=" in str(options.request(SHOWN).formula)
-    assert options.over({"faithful": 0}).request(SHOWN).formula == marith.parse("M")
+    assert options.overridden({"faithful": 0}).request(SHOWN).formula == marith.parse("M")
 
 
 def test_the_context_length_is_the_smallest_of_all_terms(tiny_dir: str, tmp_path: Any) -> None:

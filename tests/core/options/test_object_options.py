@@ -44,7 +44,7 @@ def answer(model: Any, prompt: str = "k l", **call: Any) -> str:
             return str(model.invoke(prompt, **call))
         case Marith():
             return str(model.complete(prompt, **call).text)
-    return str(model.over(call).submit(prompt).result().text)
+    return str(model.overridden(call).submit(prompt).result().text)
 
 
 def never_last(rows: Any, text: list[int], places: list[int]) -> Any:
@@ -73,7 +73,7 @@ def test_an_engine_that_is_given_answers(kind: Any, engine: marith.Engine) -> No
     assert model.model == engine.model_name == "LlamaForCausalLM"
     assert model.known_context() == engine.context_length
     assert answer(model) == truth != answer(kind(**CALL))
-    for twin in (copy.deepcopy(model), model.model_copy(), model.over({"seed": 1})):
+    for twin in (copy.deepcopy(model), model.model_copy(), model.overridden({"seed": 1})):
         assert twin.engine() is engine
         assert answer(twin) == truth
     assert (
@@ -89,9 +89,9 @@ def test_options_that_an_engine_decides_are_refused_beside_it(engine: marith.Eng
         with pytest.raises(ValidationError, match=says):
             Options(engine=engine, **{option: value})
         with pytest.raises((ValidationError, RequestError), match=option):
-            Options(engine=engine).over({option: value})
+            Options(engine=engine).overridden({option: value})
     with pytest.raises(RequestError, match="takes no option 'engine'; set it when"):
-        Options().over({"engine": engine})
+        Options().overridden({"engine": engine})
 
 
 def test_the_limits_are_those_of_the_engine() -> None:
@@ -107,7 +107,7 @@ def test_the_limits_are_those_of_the_engine() -> None:
         for given in ({}, limits, dict.fromkeys(limits)):
             options = Options(engine=engine, **given)
             assert {name: getattr(options, name) for name in limits} == limits
-            assert options.over({"seed": 1}).max_lanes == 8
+            assert options.overridden({"seed": 1}).max_lanes == 8
         for name in limits:
             default = Options.model_fields[name].default or 1
             with pytest.raises(ValidationError, match=f"{name} is {default}, but the loaded"):
@@ -136,7 +136,7 @@ def test_a_model_may_be_an_enum_or_a_path() -> None:
         SMALL = "pocket"
 
     for model in (Name.SMALL, Named.SMALL, Path("pocket")):
-        for options in (Options(model=model), Options().over({"model": model})):
+        for options in (Options(model=model), Options().overridden({"model": model})):
             assert options.model == "pocket"
             assert type(options.model) is str
 
@@ -190,9 +190,9 @@ def test_values_that_are_no_functions_are_refused() -> None:
         with pytest.raises(
             (RequestError, ValidationError), match="constraints must be a list of func"
         ):
-            Options().over({"constraints": wrong})
+            Options().overridden({"constraints": wrong})
     with pytest.raises(RequestError, match="must not set 'constraints'; it may set"):
-        Options(trusted=False).over({"constraints": [never_last]})
+        Options(trusted=False).overridden({"constraints": [never_last]})
 
 
 def test_a_file_names_no_functions_and_no_engine(tmp_path: Any) -> None:

@@ -22,13 +22,13 @@ NOT_GIVEN: dict[str, Any] = dict.fromkeys(
 def test_none_is_not_given() -> None:
     assert Options(**NOT_GIVEN).values() == Options().values()
     known = Options(terms=TERMS, stop=["."], temperature=0.5, ban="x", top_p=0.5)
-    assert known.over(NOT_GIVEN).values() == known.values()
-    assert known.over({**NOT_GIVEN, "stop": "!"}).stop == [".", "!"]
+    assert known.overridden(NOT_GIVEN).values() == known.values()
+    assert known.overridden({**NOT_GIVEN, "stop": "!"}).stop == [".", "!"]
 
 
 def test_max_tokens_none_is_bounded_by_the_context_alone() -> None:
     assert Options(max_tokens=None).request("hi").stop.max_tokens is None
-    assert Options(max_tokens=3).over({"max_tokens": None}).max_tokens is None
+    assert Options(max_tokens=3).overridden({"max_tokens": None}).max_tokens is None
 
 
 def test_an_option_has_the_names_that_it_has_elsewhere() -> None:
@@ -36,16 +36,16 @@ def test_an_option_has_the_names_that_it_has_elsewhere() -> None:
     assert (options.model, options.max_tokens) == ("/nowhere", 7)
     assert options.values() == Options(model="/nowhere", max_tokens=7).values()
     assert Options(max_tokens=7, max_completion_tokens=7).max_tokens == 7
-    call = options.over({"model_name": "/else", "max_completion_tokens": 9})
+    call = options.overridden({"model_name": "/else", "max_completion_tokens": 9})
     assert (call.model, call.max_tokens) == ("/else", 9)
     says = "max_tokens is given twice: max_tokens=3 and max_completion_tokens=5"
     with pytest.raises(ValidationError, match=says):
         Options(max_tokens=3, max_completion_tokens=5)
     with pytest.raises(RequestError, match=says):
-        options.over({"max_tokens": 3, "max_completion_tokens": 5})
+        options.overridden({"max_tokens": 3, "max_completion_tokens": 5})
 
 
 def test_an_untrusted_call_gives_a_name_no_more_than_its_option() -> None:
     with pytest.raises(RequestError, match="must not set 'model'"):
-        Options(trusted=False).over({"model_name": "/etc"})
-    assert Options(frozen=True).over({"max_completion_tokens": 3}).max_tokens == 3
+        Options(trusted=False).overridden({"model_name": "/etc"})
+    assert Options(frozen=True).overridden({"max_completion_tokens": 3}).max_tokens == 3

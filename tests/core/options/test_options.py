@@ -39,8 +39,8 @@ def test_options_with_a_plan_are_a_plain_value() -> None:
     whole = Options(**TWO, speculation=PLAN, chat_template_kwargs={"budget": 3, "deep": [None]})
     assert Options.model_validate_json(whole.model_dump_json()) == whole
     assert Options(**json.loads(json.dumps(whole.chosen()))) == whole
-    assert pickle.loads(pickle.dumps(whole)) == whole.over({}) == whole
-    assert whole.over({"speculation": None}).speculation is None
+    assert pickle.loads(pickle.dumps(whole)) == whole.overridden({}) == whole
+    assert whole.overridden({"speculation": None}).speculation is None
     told = {Options(**TWO, speculation=one).speculation for one in ("auto", None, "none")}
     assert told == {"auto", None}
 
@@ -89,7 +89,7 @@ def test_a_file_is_not_given_for_a_call(more: dict[str, Any]) -> None:
     said = {"file": "marith.toml", **more}
     problem = f"a file is read when options are made, and not given for a call: {said['file']!r}"
     with pytest.raises(RequestError) as refused:
-        Options(**TWO, temperature=0.3).over(said)
+        Options(**TWO, temperature=0.3).overridden(said)
     assert str(refused.value) == problem
 
 
@@ -139,7 +139,7 @@ def test_the_environment_is_not_blamed_for_other_options(
 def test_a_request_has_the_values_of_all_options() -> None:
     tools = Tools([TOOL])
     options = Options(**TWO, chat_template_kwargs={"thinking": False}, timeout=9, max_tokens=7)
-    options = options.over({"ban": ["rude", "words"], "cache_salt": "a"})
+    options = options.overridden({"ban": ["rude", "words"], "cache_salt": "a"})
     request = options.request("hi", tools=tools, logprobs=2)
     assert request.ban is not None
     assert request.ban.words == ("rude", "words")
@@ -149,9 +149,9 @@ def test_a_request_has_the_values_of_all_options() -> None:
     assert (request.stop.max_tokens, request.logprobs, request.cache_salt) == (7, 2, "a")
     assert request.template_options == {"thinking": False}
     assert request.tools == tools
-    bare = options.over({"steer_tools": False}).request("hi", tools=tools)
+    bare = options.overridden({"steer_tools": False}).request("hi", tools=tools)
     assert bare.tools == replace(tools, steer=False)
-    assert options.over({"steer_tools": False}).request("hi").tools is None
+    assert options.overridden({"steer_tools": False}).request("hi").tools is None
     with pytest.raises(RequestError, match="-1"):
         options.request("hi", logprobs=-1)
 
@@ -171,7 +171,7 @@ def test_nothing_is_known_of_a_model_that_is_not_here() -> None:
 def test_options_need_no_torch() -> None:
     code = (
         "import sys, marith\n"
-        "options = marith.Options(formula='M - 0.5*a', terms={'a': 'A.'}).over({'seed': 1})\n"
+        "options = marith.Options(formula='M - 0.5*a', terms={'a': 'A.'}).overridden({'seed': 1})\n"
         "assert options.known_context() == 1024\n"
         "assert not {'torch', 'transformers'} & set(sys.modules)\n"
     )
@@ -186,16 +186,18 @@ def test_terms_are_checked_once_when_options_are_made() -> None:
     options = Options(formula="M + t0", terms=terms, faithful=0.5, faithful_to="<.*>")
     start = time.process_time()
     for seed in range(5):
-        assert options.over({"seed": seed}).request("<a> b").terms == read_terms(terms)
+        assert options.overridden({"seed": seed}).request("<a> b").terms == read_terms(terms)
         assert options.known_context(256) == 256
     assert time.process_time() - start < 1
     with pytest.raises(ValidationError, match="in term 'bad': unknown term 'nobody'"):
-        options.over({"terms": {"bad": {"formula": "M - nobody"}}})
+        options.overridden({"terms": {"bad": {"formula": "M - nobody"}}})
 
 
 @pytest.mark.parametrize("trusted", [True, False])
 def test_the_terms_of_a_call_are_added_to_those_of_the_model(trusted: bool) -> None:
     model = Options(terms={"a": "Be kind.", "b": {"formula": "a"}}, formula="a", trusted=trusted)
-    call = model.over({"terms": {"c": "Be brief."}})
+    call = model.overridden({"terms": {"c": "Be brief."}})
     assert call.terms == {**model.terms, "c": "Be brief."}
-    assert Options(terms={"a": "x"}, formula="a").over({"terms": {"a": "y"}}).terms == {"a": "y"}
+    assert Options(terms={"a": "x"}, formula="a").overridden({"terms": {"a": "y"}}).terms == {
+        "a": "y"
+    }

@@ -52,7 +52,7 @@ def test_a_name_means_the_same_wherever_it_is_given(
     assert truth.speaks_as == name
     before = Options.from_file(persona_file, former or None)
     assert Options(file=str(persona_file), model=name) == truth
-    assert before.over({"model": name}) == truth
+    assert before.overridden({"model": name}) == truth
     assert Options(**{**before.values(), "model": name}) == truth
     assert Options(**{**json.loads(json.dumps(before.chosen())), "model": name}) == truth
 
@@ -65,7 +65,7 @@ def test_options_of_a_file_are_a_plain_value(
     assert Options(**whole.values()) == whole
     assert Options(**json.loads(json.dumps(whole.chosen()))) == whole
     assert Options.model_validate_json(whole.model_dump_json()) == whole
-    assert pickle.loads(pickle.dumps(whole)) == whole == whole.over({}) == whole.model_copy()
+    assert pickle.loads(pickle.dumps(whole)) == whole == whole.overridden({}) == whole.model_copy()
     assert Options().model_copy(update=whole.values()) == whole
 
 
@@ -74,7 +74,7 @@ def test_options_of_a_call_override_the_file(
     persona_file: Path, former: str, name: str, temperature: float, tokens: int
 ) -> None:
     said = {"temperature": temperature, "max_tokens": tokens}
-    called = Options.from_file(persona_file, former).over({"model": name, **said})
+    called = Options.from_file(persona_file, former).overridden({"model": name, **said})
     assert called == Options.from_file(persona_file, name, **said)
     assert {k: called.values()[k] for k in said} == said
     assert called.speaks_as == name
@@ -86,7 +86,7 @@ def test_options_given_at_creation_stay_when_the_persona_changes(
 ) -> None:
     before = Options.from_file(persona_file, former, top_k=top_k)
     truth = Options.from_file(persona_file, name, top_k=top_k)
-    assert before.over({"model": name}) == truth
+    assert before.overridden({"model": name}) == truth
     assert Options(**{**before.values(), "model": name}) == truth
 
 
@@ -95,7 +95,7 @@ def test_options_of_a_call_stay_when_the_persona_changes(
     persona_file: Path, former: str, name: str
 ) -> None:
     said = {"temperature": 1.25, "max_tokens": 41}
-    called = Options.from_file(persona_file, former).over(said).over({"model": name})
+    called = Options.from_file(persona_file, former).overridden(said).overridden({"model": name})
     assert called == Options.from_file(persona_file, name, **said)
 
 
@@ -137,14 +137,14 @@ def test_two_formulas_differ_in_text_and_not_only_in_name(
 
 def test_an_answer_names_a_persona_only_while_its_formula_is_unchanged(persona_file: Path) -> None:
     detox = Options.from_file(persona_file, "detox")
-    assert detox.over({"temperature": 0.1, "seed": 1}).speaks_as == "detox"
+    assert detox.overridden({"temperature": 0.1, "seed": 1}).speaks_as == "detox"
     for changed in ({"formula": "formal"}, {"model": "pocket-draft"}, {"model": "pocket"}):
-        called = detox.over(changed)
+        called = detox.overridden(changed)
         assert called.speaks_as == called.model == changed.get("model", "pocket")
         assert called.formula == changed.get("formula", detox.formula)
     rebuilt = Options(**{**detox.values(), "formula": "M - 0.5*toxic"})
     assert (rebuilt.speaks_as, rebuilt.formula) == ("pocket", "M - 0.5*toxic")
-    assert rebuilt.over({"model": "quick"}) == Options.from_file(persona_file, "quick")
+    assert rebuilt.overridden({"model": "quick"}) == Options.from_file(persona_file, "quick")
 
 
 def test_a_file_is_read_once(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_file_is_read_once(tmp_path: Path) -> None:
     detox = Options.from_file(path, "detox")
     draft = Options.from_file(path, "draft")
     path.unlink()
-    assert pickle.loads(pickle.dumps(detox)).over({"model": "draft"}) == draft
+    assert pickle.loads(pickle.dumps(detox)).overridden({"model": "draft"}) == draft
 
 
 def test_terms_join_those_of_the_file_and_may_replace_them(persona_file: Path) -> None:
@@ -164,7 +164,7 @@ def test_terms_join_those_of_the_file_and_may_replace_them(persona_file: Path) -
     assert detox.terms["loud"] == as_data(Prompted("SHOUT.", "replace"))
     assert detox.terms["formal"] == "Write formally."
     assert Options(**detox.values()) == detox
-    assert detox.over({"model": "quick"}).terms == detox.terms
+    assert detox.overridden({"model": "quick"}).terms == detox.terms
 
 
 def test_another_formula_is_not_given_beside_one_of_the_file(persona_file: Path) -> None:
@@ -172,7 +172,7 @@ def test_another_formula_is_not_given_beside_one_of_the_file(persona_file: Path)
     for make in (
         lambda: Options.from_file(persona_file, "quick", formula="formal"),
         lambda: Options(file=persona_file, model="quick", formula="formal"),
-        lambda: Options.from_file(persona_file, "detox").over(
+        lambda: Options.from_file(persona_file, "detox").overridden(
             {"model": "quick", "formula": "formal"}
         ),
         lambda: Options(
@@ -208,7 +208,7 @@ def test_without_a_model_in_the_file_the_callers_model_is_used(
     monkeypatch.setenv("MARITH_MODEL", "pocket-draft")
     assert Options.from_file(path, "f").model == "pocket-draft"
     other = Options(file=path, model="/nowhere")
-    assert (other.speaks_as, other.over({"model": "f"}).model) == ("/nowhere", "pocket-draft")
+    assert (other.speaks_as, other.overridden({"model": "f"}).model) == ("/nowhere", "pocket-draft")
     monkeypatch.setenv("MARITH_MODEL", "f")
     assert (Options(file=path).speaks_as, Options(file=path).model) == ("f", "pocket")
 

@@ -44,18 +44,22 @@ def written(folder: Path, trusted: str = "true") -> Path:
 
 def test_a_call_joins_terms_of_its_own_to_those_of_the_application() -> None:
     options = Options(**OPTIONS, trusted=False)
-    asked = options.over({"formula": "2*mine - blind + kind", "terms": {"mine": "Be brief."}})
+    asked = options.overridden({"formula": "2*mine - blind + kind", "terms": {"mine": "Be brief."}})
     assert asked.formula == "2*mine - blind + kind"
     assert asked.terms == {**options.terms, "mine": "Be brief."}
-    assert options.over({"temperature": 0.5, "stop": ["x"], "speculation": "none"}).stop == ["x"]
-    assert options.over({"formula": Prompted(template="plain")}).formula.startswith("prompted(")
+    assert options.overridden({"temperature": 0.5, "stop": ["x"], "speculation": "none"}).stop == [
+        "x"
+    ]
+    assert options.overridden({"formula": Prompted(template="plain")}).formula.startswith(
+        "prompted("
+    )
 
 
 @pytest.mark.parametrize("name", OF_THE_APPLICATION)
 def test_options_of_the_application_are_refused_for_a_call(name: str) -> None:
     for mode in ({"trusted": False}, {"frozen": True}):
         with pytest.raises(RequestError, match=f"must not set '{name}'; it may set .*temperature"):
-            Options(**OPTIONS, **mode).over({name: OF_THE_APPLICATION[name]})
+            Options(**OPTIONS, **mode).overridden({name: OF_THE_APPLICATION[name]})
 
 
 def test_every_option_belongs_to_calls_or_to_the_application() -> None:
@@ -69,43 +73,43 @@ def test_hostile_text_is_refused_for_a_call() -> None:
     options = Options(**OPTIONS, trusted=False)
     for formula, terms in corpus():
         with pytest.raises((MarithError, ValueError)):
-            options.over({"formula": formula, "terms": terms})
+            options.overridden({"formula": formula, "terms": terms})
 
 
 def test_a_name_of_the_application_keeps_its_meaning() -> None:
     options = Options(**OPTIONS, trusted=False)
     for name in ("kind", "blind", "M"):
         with pytest.raises(FormulaError, match=f"the name '{name}' belongs to the application"):
-            options.over({"terms": {name: "You are rude."}})
-    assert Options(**OPTIONS).over({"terms": {"blind": "x"}}).terms == {**OWN, "blind": "x"}
+            options.overridden({"terms": {name: "You are rude."}})
+    assert Options(**OPTIONS).overridden({"terms": {"blind": "x"}}).terms == {**OWN, "blind": "x"}
 
 
 def test_a_frozen_model_takes_no_formula_and_no_terms() -> None:
     options = Options(**OPTIONS, frozen=True)
     for given in ({"formula": "M"}, {"terms": {"x": "y"}}, {"formula": Prompted("x")}):
         with pytest.raises(RequestError, match="a call of a frozen model must not set"):
-            options.over(given)
-    assert options.over({"max_tokens": 3}).max_tokens == 3
+            options.overridden(given)
+    assert options.overridden({"max_tokens": 3}).max_tokens == 3
 
 
 def test_a_call_may_choose_another_formula_of_the_file(tmp_path: Path) -> None:
     path = written(tmp_path)
     for mode in ({"trusted": False}, {"frozen": True}):
         options = Options.from_file(path, "cook", **mode)
-        careful = options.over({"model": "careful"})
+        careful = options.overridden({"model": "careful"})
         assert careful.temperature == 0.5
         assert {name: getattr(careful, name) for name in mode} == mode
         with pytest.raises(RequestError, match="to a formula of its file, not to '/etc'; there"):
-            options.over({"model": "/etc"})
+            options.overridden({"model": "/etc"})
         with pytest.raises(RequestError, match="not to 'carefull'; did you mean 'careful'"):
-            options.over({"model": "carefull"})
+            options.overridden({"model": "carefull"})
 
 
 @pytest.mark.parametrize("given", [{}, {"trusted": True}, {"trusted": False}])
 def test_a_file_can_lower_trust_but_not_raise_it(given: dict[str, bool], tmp_path: Path) -> None:
     lowered = Options.from_file(written(tmp_path, "false"), "cook", **given)
     assert lowered.trusted is False
-    assert lowered.over({"model": "careful"}).trusted is False
+    assert lowered.overridden({"model": "careful"}).trusted is False
     kept = Options.from_file(written(tmp_path, "true"), "cook", **given)
     assert kept.trusted is given.get("trusted", True)
     with pytest.raises(FormulaError, match="trusted"):

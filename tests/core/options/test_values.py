@@ -40,7 +40,7 @@ def error_of(kind: type[Options]) -> type[Exception]:
 def test_a_value_that_a_request_refuses_is_refused_when_options_are_made(
     options: dict[str, Any], says: str
 ) -> None:
-    for make in (lambda: Options(**options), lambda: Options().over(options)):
+    for make in (lambda: Options(**options), lambda: Options().overridden(options)):
         with pytest.raises((ValidationError, RequestError)) as refused:
             make()
         error = refused.value
@@ -61,7 +61,7 @@ def test_whole_numbers_are_numbers_and_a_text_is_a_list_of_one() -> None:
     options = Options(temperature=1, seed=2**63 - 1, **given)
     assert (options.temperature, options.timeout, options.stop) == (1, 3, ["x"])
     assert options.ban == ["bad"]
-    assert options.over({"stop": "y", "ban": "worse"}).stop == ["x", "y"]
+    assert options.overridden({"stop": "y", "ban": "worse"}).stop == ["x", "y"]
     assert Options(device="cuda:1", dtype="torch.float16").device == "cuda:1"
 
 
@@ -71,7 +71,7 @@ def test_a_misspelt_option_has_a_suggestion(tmp_path: Path) -> None:
         with pytest.raises(error_of(kind), match=says):
             kind(temprature=0)
     with pytest.raises(RequestError, match="Options takes no option 'temprature'; did you mean"):
-        Options().over({"temprature": 0})
+        Options().overridden({"temprature": 0})
     path = tmp_path / "marith.toml"
     path.write_text("[model]\ntemprature = 0")
     with pytest.raises(FormulaError, match="there is no option 'temprature'; did you mean"):

@@ -139,7 +139,7 @@ def with_formula(
         _require_formulas_allowed(settings, holder or name, shown)
     known, terms = model.options.terms, sent.get("terms", {})
     new = {name: text for name, text in terms.items() if known.get(name) != text}
-    return model.options.over({**sent, "terms": new} if "terms" in sent else sent)
+    return model.options.overridden({**sent, "terms": new} if "terms" in sent else sent)
 
 
 def _require_formulas_allowed(settings: ServerSettings, param: str, shown: str) -> None:
@@ -189,7 +189,7 @@ def _options(
         problem = f"min_tokens must be at most max_tokens, which is {call['max_tokens']}"
         raise Refusal(f"{problem}, not {fields.min_tokens}", param="min_tokens")
     call["timeout"] = min(filter(None, (limits.seconds, model.options.timeout)), default=None)
-    options = options_of(fields, model, settings).over(call)
+    options = options_of(fields, model, settings).overridden(call)
     if own.faithful and options.faithful_to is None:
         problem = "marith.faithful needs the option faithful_to, a regular expression that finds"
         advice = "only the server's persona file can set it, in its table [model]"

@@ -138,13 +138,13 @@ def test_two_lists_of_one_process_allow_different_functions() -> None:
     halves, ramps = "halved(M, a)", "M + ramp(4)*(a - M)"
     first = Options(terms=kind, trusted=False, allowed=["halved"])
     second = Options(terms=kind, trusted=False, allowed=["ramp"])
-    assert parse(first.over({"formula": halves}).formula) == parse(halves)
-    assert parse(second.over({"formula": ramps}).formula) == parse(ramps)
+    assert parse(first.overridden({"formula": halves}).formula) == parse(halves)
+    assert parse(second.overridden({"formula": ramps}).formula) == parse(ramps)
     assert Request("Hi", halves, kind, trusted=False, allowed={"halved"}).formula == parse(halves)
     for options, text in ((first, ramps), (second, halves)):
         for call in ({"formula": text}, {"terms": {"mine": {"formula": text}}}):
             with pytest.raises(FormulaError, match="untrusted formulas may not use"):
-                options.over(call)
+                options.overridden(call)
         with pytest.raises(FormulaError, match="untrusted formulas may not use"):
             Request("Hi", text, kind, trusted=False, allowed=options.allowed)
 
@@ -152,7 +152,7 @@ def test_two_lists_of_one_process_allow_different_functions() -> None:
 def test_a_call_cannot_extend_the_list_of_allowed_functions() -> None:
     options = Options(trusted=False, allowed=["ramp"])
     with pytest.raises(marith.RequestError, match="must not set 'allowed'; it may set"):
-        options.over({"formula": "halved(M, M)", "allowed": ["halved"]})
+        options.overridden({"formula": "halved(M, M)", "allowed": ["halved"]})
 
 
 def test_an_allowed_function_cannot_open_a_model_or_a_file() -> None:

@@ -89,7 +89,7 @@ TYPO = (
 @pytest.mark.parametrize(
     "call",
     [
-        lambda path: Options.from_file(path, "formal").over({"model": "cheerfull"}),
+        lambda path: Options.from_file(path, "formal").overridden({"model": "cheerfull"}),
         lambda path: Options(file=path, model="cheerfull"),
     ],
     ids=["over", "Options"],
@@ -122,9 +122,9 @@ def test_a_file_names_models_of_its_own_and_a_call_those_that_are_here_or_have_a
     before = Options.from_file(personas, "formal")
     Path("here").mkdir()
     for name in ("own", "other", "pocket", "pocket-draft", "here", "owner/name", "./nowhere"):
-        assert before.over({"model": name}).model == name
+        assert before.overridden({"model": name}).model == name
     with pytest.raises(FormulaError, match="there are formal, cheerful, small, and models by own"):
-        before.over({"model": "nothing-like-it"})
+        before.overridden({"model": "nothing-like-it"})
 
 
 def test_tokenizers_and_adapters_are_looked_for_alike(online: list[str]) -> None:
