@@ -14,7 +14,7 @@ from marith import MarithError, RequestError, escape_control_chars
 from marith.cli.application import app, clear_errors
 from marith.cli.files import for_terminal
 from marith.cli.generate_command import load, read_options
-from marith.cli.options import asked, defined, drawn, named_terms, takes
+from marith.cli.options import asked, defined, drawn, named_terms, placed, takes
 from marith.cli.why_command import inspection_of, print_inspection
 from marith.errors import valid_options
 
@@ -35,13 +35,12 @@ HELP = """\
 
 
 @app.command()
-@takes(asked, defined, drawn)
+@takes(asked, defined, drawn, placed)
 def chat(**options: Any) -> None:
     """Talk with a formula. /help lists the commands; Ctrl-D ends the chat."""
     with clear_errors():
-        values = {
-            name: options[name] for name in ("model", "formula", *signature(drawn).parameters)
-        }
+        groups = *signature(drawn).parameters, *signature(placed).parameters
+        values = {name: options[name] for name in ("model", "formula", *groups)}
         values["terms"] = named_terms(options["term"], options["define"]) or None
         chosen = {name: value for name, value in values.items() if value is not None}
         # /seed can change the seed, so it is not one of the fixed options.

@@ -11,7 +11,7 @@ from marith import Explanation, Formula, Options, RequestError, parse
 from marith.cli.application import app, clear_errors
 from marith.cli.files import lines, require_writable, write_or_print
 from marith.cli.generate_command import load, read_options
-from marith.cli.options import BARE, Model, defined, named_terms, note_unused, placed, takes
+from marith.cli.options import BARE, Model, Over, defined, named_terms, note_unused, placed, takes
 from marith.errors import suggestion
 
 if TYPE_CHECKING:
@@ -93,22 +93,28 @@ def show(
         str | None,
         typer.Option("--model", "-m", help="Compare the tokens of other models with this one's."),
     ] = None,
+    over: Over = None,
     **options: Any,
 ) -> None:
     """Draw FORMULA as a tree, with its normalised form and warnings. Loads no model."""
     with clear_errors():
+        if over not in (None, "tokens", "bytes"):
+            raise RequestError(f"--over must be tokens or bytes, not {over!r}")
         own = named_terms(options["term"], options["define"])
         terms: dict[str, Any] = own
         shown: str | Formula = formula
         if file is not None:
             # The file is read through `Options`, which also checks the options in it.
-            personas = Options.from_file(file).file
+            read = Options.from_file(file)
+            personas, over = read.file, over or read.over
             assert personas is not None, "these options are made from a file"
             terms = {**personas.terms, **own}
             shown = personas.formulas.get(formula) or _of_file(formula, file, personas, terms)
         explanation = Explanation.of(shown, terms or None)
         typer.echo(str(explanation))
-        if model is not None:
+        if over == "bytes":
+            typer.echo("vocabulary:   the bytes, which all models share")
+        elif model is not None:
             from marith.models import compare_terms
 
             for sentence in compare_terms(shown, terms, model):

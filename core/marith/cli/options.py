@@ -64,6 +64,10 @@ Dtype = Annotated[str | None, typer.Option(help="float32 or bfloat16.  [default:
 Backend = Annotated[
     str | None, typer.Option(help="llama.cpp, for a GGUF file.  [default: transformers]")
 ]
+Over = Annotated[
+    str | None,
+    typer.Option(help="tokens, or bytes to combine models of any vocabulary.  [default: tokens]"),
+]
 Revision = Annotated[str | None, typer.Option(help="The hub model's branch, tag or commit.")]
 Stops = Annotated[list[str] | None, typer.Option(metavar="TEXT", help="A stop string. Repeatable.")]
 Plot = Annotated[Path | None, typer.Option(help="Write a plot: .png, .svg or .pdf.")]
@@ -125,9 +129,13 @@ def defined(term: Terms = None, define: Definitions = None, _imports: Imports = 
 
 
 def placed(
-    device: Device = None, dtype: Dtype = None, revision: Revision = None, backend: Backend = None
+    device: Device = None,
+    dtype: Dtype = None,
+    revision: Revision = None,
+    backend: Backend = None,
+    over: Over = None,
 ) -> None:
-    """Declare the options of a model's device, type, revision and backend."""
+    """Declare the options of a model's device, type, revision, backend and tokens."""
 
 
 def asked(

@@ -25,7 +25,7 @@ _OPEN = {
     "negative": "cardiffnlp/twitter-roberta-base-sentiment-latest:negative",
 }
 PROMPTS = ("data", "column", "where", "n", "seed")
-PASSED_ON = ("max_tokens", "temperature", "device", "dtype", "revision", "backend")
+PASSED_ON = ("max_tokens", "temperature", "device", "dtype", "revision", "backend", "over")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class EvaluationConfig:
     Without `formulas` an evaluation runs the paper's formulas, or `M` if the paper has none.
     `terms` are added to the evaluation's own terms. `tasks.prompts` explains `data`, `column`,
     `where` and `n`. Each formula generates `samples` texts per prompt. The logs are kept in the
-    folder `out`. `device`, `dtype`, `revision` and `backend` are passed to `Engine.load`.
+    folder `out`. `device`, `dtype`, `revision`, `backend` and `over` are passed to `Engine.load`.
     """
 
     model: str = "pocket"
@@ -56,6 +56,7 @@ class EvaluationConfig:
     dtype: str | None = None
     revision: str | None = None
     backend: str | None = None
+    over: str | None = None
 
     def __post_init__(self) -> None:
         locate(self.model)
@@ -117,7 +118,8 @@ class EvaluationConfig:
         display: str | None = None,
     ) -> Results:
         """Run the task that `make` returns, once with each formula of `lines`."""
-        title = f"{name} of {self.model}, seed {self.seed}"
+        over = ", over bytes" if self.over == "bytes" else ""
+        title = f"{name} of {self.model}{over}, seed {self.seed}"
         placed = {name: getattr(self, name) for name in PASSED_ON} | {"display": display}
         return suite.run(
             title, make, lines, terms, self.model, self.samples, self.out, better, notes, **placed

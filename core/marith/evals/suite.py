@@ -43,9 +43,9 @@ def run(
     """Generate `samples` texts for each prompt and formula, and score them.
 
     `make` returns a new copy of the task. `max_tokens` and `temperature` replace the task's.
-    `placed` are `device`, `dtype`, `revision` and `backend` of the model. The logs are kept in
-    `out`, and the same call resumes a run that was killed. `inspect view --log-dir OUT/logs` shows
-    them. Raises FormulaError, ModelError or RequestError.
+    `placed` are `device`, `dtype`, `revision`, `backend` and `over` of the model. The logs are kept
+    in `out`, and the same call resumes a run that was killed. `inspect view --log-dir OUT/logs`
+    shows them. Raises FormulaError, ModelError or RequestError.
     """
     _require_distinct(formulas)
     arguments = {name: value for name, value in placed.items() if value is not None}

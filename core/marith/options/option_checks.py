@@ -30,7 +30,13 @@ from marith.request.checks import (
 from marith.request.forms.tools import Tools
 from marith.request.limits import Limits
 from marith.request.other_names import PLACEMENT, advice_for, keywords
-from marith.request.placement_names import backend_name, device_name, dtype_name, memory_limits
+from marith.request.placement_names import (
+    backend_name,
+    device_name,
+    dtype_name,
+    memory_limits,
+    over_name,
+)
 from marith.request.request import Request
 from marith.request.sampling import Sampling, token_biases
 from marith.request.stop import Stop
@@ -57,6 +63,7 @@ METADATA: Mapping[str, Mapping[str, Any]] = {
     "dtype": checked_by(dtype_name),
     "backend": checked_by(backend_name),
     "max_memory": checked_by(memory_limits),
+    "over": checked_by(over_name),
     "context_length": checked_by(optional(whole_from(2))),
     "max_retries": checked_by(whole_from(0)),
     "faithful": checked_by(

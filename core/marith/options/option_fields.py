@@ -42,6 +42,7 @@ from marith.options.persona_file import PersonaFile
 from marith.options.persona_options import complete_options, open_file
 from marith.request.limits import LOADED_BYTES
 from marith.request.other_names import PLACEMENT
+from marith.request.placement_names import Over
 from marith.request.plan import Plan, read_speculation
 from marith.request.request import RowFunction
 
@@ -76,7 +77,7 @@ class OptionFields(BaseModel):
     logit_bias: dict[int, float] = Field(default_factory=dict)
     """Numbers to add to the log-probabilities of tokens, by token id."""
     max_tokens: int | None = 256
-    """The maximum number of tokens of an answer. None: limited only by the context."""
+    """The most tokens of an answer, which are bytes with `over="bytes"`. None: all that fit."""
     stop: list[str] = Field(default_factory=list)
     """Stop strings: an answer ends before them. A call adds its own."""
     stop_token_ids: list[int] = Field(default_factory=list)
@@ -113,6 +114,8 @@ class OptionFields(BaseModel):
     """The library that runs a GGUF file: "llama.cpp", or None for transformers."""
     max_memory: dict[str, int | str] | None = None
     """With device "auto": the memory for each device, such as {"cuda:0": "20GB", "cpu": "60GB"}."""
+    over: Over = "tokens"
+    """What the engine's tokens are: the model's "tokens", or "bytes", which all models share."""
     speculation: Plan | Literal["auto"] | None = "auto"
     """How much to draft: "auto", a Plan (or its JSON or mapping), or None (or "none")."""
     timeout: float | None = None

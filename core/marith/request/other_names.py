@@ -70,6 +70,7 @@ _OF_ENGINES: Mapping[str, tuple[str, ...]] = {
     "revision": (),
     "backend": (),
     "max_memory": (),
+    "over": (),
 }  # fmt: skip
 _BY_OPTION = {**_OF_CALLS, **_OF_SAMPLING, **_OF_STOP, **_OF_ENGINES}
 OF_ENGINES = tuple(_OF_ENGINES)

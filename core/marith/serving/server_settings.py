@@ -47,7 +47,7 @@ class ServerSettings:
     `name` is the name of the base model for clients; the default is its own name. `hosts` are host
     names under which clients reach the server, in addition to localhost. `origins` are origins of
     web pages that may send requests. If `allow_formulas`, a request may contain a formula and
-    terms. `placement` has the options `device`, `dtype`, `revision` and `backend` of `Options`.
+    terms. `placement` has `device`, `dtype`, `revision`, `backend` and `over`, as in `Options`.
     """
 
     file: Path | None = None

@@ -131,7 +131,7 @@ def test_named_language_models_are_compared_with_the_first(tmp_path: Path) -> No
     assert of_second.startswith("2 of 304 tokens differ, such as token 302: '<box>' in ")
     assert of_second.endswith("; on such a token, only the other terms of a formula count")
     assert of_third == f"{third!r} has the tokens of {first!r}"
-    assert of_pocket.endswith("no formula can have terms of both")
+    assert of_pocket.endswith("only an engine over bytes has formulas with terms of both")
     # A model without a tokenizer is still listed.
     for file in Path(second).glob("tokenizer*"):
         file.unlink()
@@ -149,4 +149,13 @@ def test_show_compares_the_models_of_a_formula_with_a_model(tmp_path: Path) -> N
     assert code == 0
     assert out.splitlines()[-1].startswith("vocabulary:   2 of 304 tokens differ, such as")
     assert "vocabulary" not in run(*asked, "--term", "kind=Be kind.")[1]
+    file = tmp_path / "marith.toml"
+    file.write_text('[model]\nover = "bytes"\n[terms]\nkind = "Be kind."', encoding="utf-8")
+    for over in (("--term", "kind=Be kind.", "--over", "bytes"), ("--file", str(file))):
+        code, out, _ = run(*asked, *over, "--model", base)
+        assert code == 0
+        assert out.splitlines()[-1] == "vocabulary:   the bytes, which all models share"
+    code, _, err = run(*asked, "--over", "letters")
+    assert code == 2
+    assert err.endswith("--over must be tokens or bytes, not 'letters'\n")
     assert run(*asked, "--term", "kind=Be kind.", "--model", str(tmp_path))[0] == 2

@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 from typer.testing import CliRunner
 
+from marith import Engine, ModelError
 from marith.cli import app
 from marith.scoring.weights.locate import WEIGHTS
 
@@ -52,11 +54,45 @@ def test_a_backend_reaches_the_model_that_is_loaded(arguments: tuple[str, ...]) 
     assert "teapot" in unknown.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("generate", "Hi"),
+        ("why", "Hi"),
+        ("chat",),
+        ("calibrate", "M", "--prompt", "Hi"),
+        ("tune", "M - a*k", "--range", "a=0:0.5", "--term", "k=Be rude.", "--direction", "up",
+         "--attribute", "vader:positive", "--perplexity-limit", "100"),
+        ("eval", "texts", "--measure", "length"),
+        ("eval", "toxicity"),
+        ("eval", "sentiment", "--to", "positive"),
+        ("eval", "attributes", "--curve", "1"),
+        ("eval", "perplexity"),
+    ],
+)  # fmt: skip
+def test_every_command_that_loads_an_engine_may_load_it_over_bytes(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shared(_: str, over: str, **__: Any) -> NoReturn:
+        raise ModelError(f"it would be over {over}")
+
+    monkeypatch.setattr(Engine, "shared", shared)
+    for options, said in (
+        ((), "it would be over tokens"),
+        (("--over", "bytes"), "it would be over bytes"),
+        (("--over", "letters"), "over must be 'tokens' or 'bytes', not 'letters'"),
+    ):
+        done = CliRunner().invoke(app, [*arguments, *options])
+        assert done.exit_code == 2
+        assert said in done.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize("command", ["serve", "play"])
 def test_a_server_refuses_an_absent_device_before_it_listens(command: str) -> None:
-    done = CliRunner().invoke(app, [command, "--device", "teapot"])
-    assert done.exit_code == 2
-    assert "not 'teapot'" in done.stderr.splitlines()[-1]
+    for option in ("--device", "--over"):
+        done = CliRunner().invoke(app, [command, option, "teapot"])
+        assert done.exit_code == 2
+        assert "not 'teapot'" in done.stderr.splitlines()[-1]
 
 
 def test_a_revision_applies_to_the_tokenizer_and_to_the_model(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,10 @@ def test_likelihoods_of_given_texts_are_those_of_the_formula() -> None:
     bare, other = (row.estimate("perplexity") for row in evaluate_perplexity(asked).rows)
     assert bare.count == other.count == 3
     assert 1 < bare.mean < other.mean
+    results = evaluate_perplexity(replace(asked, over="bytes", formulas=("M",)))
+    assert results.title == "perplexity of pocket, over bytes, seed 0"
+    # A byte is likelier than a token, which has several.
+    assert 1 < results.rows[0].estimate("perplexity").mean < bare.mean
 
 
 def test_a_folder_with_older_results_gives_only_the_results_that_were_asked_for(

@@ -84,7 +84,8 @@ def test_an_engine_that_is_given_answers(kind: Any, engine: marith.Engine) -> No
 
 
 def test_options_that_an_engine_decides_are_refused_beside_it(engine: marith.Engine) -> None:
-    for option, value in {"device": "cpu", "max_lanes": 3, "model": "pocket", "file": "/x"}.items():
+    values = {"device": "cpu", "max_lanes": 3, "over": "bytes", "model": "pocket", "file": "/x"}
+    for option, value in values.items():
         says = f"{option} is {value!r}, but the loaded engine already has .*; leave {option} out"
         with pytest.raises(ValidationError, match=says):
             Options(engine=engine, **{option: value})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import Field, fields
 from inspect import Parameter, signature
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -30,6 +31,9 @@ OPTIONS = fields_by_option(Request, Tools, Sampling, Stop, Limits)
 OTHER_FORM = {"ban", "formula", "logit_bias", "speculation"}
 OTHER_TYPE = {"logit_bias", "stop", "stop_token_ids"}
 EMPTY: tuple[Any, ...] = (None, (), [], {})
+
+
+_name = attrgetter("name")
 
 
 def types(kind: Any) -> dict[str, str]:
@@ -78,7 +82,7 @@ def test_an_engine_is_loaded_with_the_options_of_placement() -> None:
 
     loaded = placement(Engine.load)
     assert loaded == placement(Engine.shared)
-    assert {*loaded} == {*PLACEMENT} == {field.name for field in fields(Placement) + fields(Limits)}
+    assert {*loaded} == {*PLACEMENT} == {*map(_name, fields(Placement) + fields(Limits)), "over"}
     options = {name: Options.model_fields[name] for name in PLACEMENT}
     defaults = {name: each.get_default(call_default_factory=True) for name, each in options.items()}
     assert {name: each.default for name, each in loaded.items()} == defaults

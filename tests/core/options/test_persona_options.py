@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marith import Options, Plan, Prompted
+from marith import Engine, Options, Plan, Prompted
 from marith.formula.text.term_data import as_data
 
 HOUSE = """
@@ -211,6 +211,15 @@ def test_without_a_model_in_the_file_the_callers_model_is_used(
     assert (other.speaks_as, other.overridden({"model": "f"}).model) == ("/nowhere", "pocket-draft")
     monkeypatch.setenv("MARITH_MODEL", "f")
     assert (Options(file=path).speaks_as, Options(file=path).model) == ("f", "pocket")
+
+
+def test_a_persona_may_be_over_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "marith.toml"
+    path.write_text('[formulas]\nf = {formula = "M", over = "bytes"}\ng = "M"', encoding="utf-8")
+    for name, over in {"f": "bytes", "g": "tokens"}.items():
+        engine = Options.from_file(path, name).engine()
+        assert engine is Engine.shared("pocket", over=over)
+        assert (engine.encode("é") == [0xC3, 0xA9]) == (over == "bytes")
 
 
 def test_a_given_model_replaces_the_model_of_the_persona(tmp_path: Path) -> None:

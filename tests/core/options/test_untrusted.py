@@ -19,7 +19,7 @@ OF_THE_APPLICATION: dict[str, Any] = {
     "max_lanes": 9_999, "max_queue": 0, "context_length": 9, "faithful_to": "(a+)+$",
     "chat_template_kwargs": {"a": 1}, "max_retries": 9_999, "trusted": True, "frozen": False,
     "allowed": ["cfg"], "backend": "llama.cpp", "max_memory": {"cpu": "1GB"}, "loaded_bytes": 1,
-    "max_batched_tokens": 9_999,
+    "max_batched_tokens": 9_999, "over": "bytes",
     "constraints": [max], "inspect": 9_999,
     "speculation": '{"drafted_by": ["ngram(\\"/etc/passwd\\")"], "length": 4}',
 }  # fmt: skip

@@ -25,6 +25,7 @@ WRONG = [
     ({"stop": 5}, "stop must be a list of texts, not 5"),
     ({"stop": [""]}, "each item of stop must be a non-empty text, not ''"),
     ({"context_length": 1}, "context_length must be a whole number of at least 2, not 1"),
+    ({"over": "letters"}, "over must be 'tokens' or 'bytes', not 'letters'"),
     ({"cache_bytes": "1GB"}, "cache_bytes must be a whole number of at least 0, not '1GB'"),
     ({"steer_tools": 1}, "steer_tools must be True or False, not 1"),
     ({"faithful": 101}, "faithful must be a number from 0 to 100, not 101"),

@@ -65,9 +65,10 @@ def test_a_name_can_be_given_to_the_model(tmp_path: Path, model: Path) -> None:
 def test_every_formula_of_a_file_runs_where_the_server_is_told(tmp_path: Path, model: Path) -> None:
     file = tmp_path / "marith.toml"
     file.write_text('[model]\ndtype = "float32"\n[formulas]\nloud = "2*M"\n', encoding="utf-8")
-    placement = {"dtype": "bfloat16", "device": None, "revision": None, "backend": None}
+    placement = {"dtype": "bfloat16", "device": None, "revision": None, "over": "bytes"}
     found = named_options(ServerSettings(file, str(model), placement=placement))
-    assert [options.dtype for options, _ in found.values()] == ["bfloat16"] * 2
+    options = [each for each, _ in found.values()]
+    assert [(each.dtype, each.over) for each in options] == [("bfloat16", "bytes")] * 2
 
 
 def test_names_that_are_no_paths_stay() -> None:

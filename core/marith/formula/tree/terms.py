@@ -89,8 +89,9 @@ class Prompted(Term):
       With "whole", this text is the whole prompt of the term, without a chat template.
     - `hide`: a regular expression in RE2's syntax. Its matches are removed from the messages; if
       named groups took part in a match, only the text of these groups is removed.
-    - `model`: another checkpoint with the same vocabulary, but for a few special tokens. `device`
-      and `dtype` are by default those of the base model.
+    - `model`: another checkpoint with the same vocabulary, but for a few special tokens. In an
+      engine over bytes, it may have any vocabulary. `device` and `dtype` are by default those of
+      the base model.
     - `template`: "chat" or "plain"; by default "chat" if the tokenizer has a chat template.
     - `options`: keyword arguments of the chat template.
     - `adapter`: a LoRA adapter of the model. It is computed in the model's own forward pass.

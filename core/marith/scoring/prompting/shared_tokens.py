@@ -73,7 +73,8 @@ class SharedTokens:
     def sentence(self, name: str, base: str) -> str:
         """Return a sentence about the tokens that differ between two named models."""
         if self.too_few:
-            return f"{self.first_difference(name, base)}: no formula can have terms of both"
+            difference = self.first_difference(name, base)
+            return f"{difference}: only an engine over bytes has formulas with terms of both"
         if not self.different:
             return f"{name!r} has the tokens of {base!r}"
         difference = self.first_difference(name, base)

@@ -211,3 +211,14 @@ def test_a_task_gets_no_option_that_is_ignored(ours: MarithLM) -> None:
     assert sampling_and_stop({"temperature": 0.7}, 8, 0)[0].temperature == 0.7
     assert sampling_and_stop({"temperature": 0.7, "do_sample": False}, 8, 0)[0].temperature == 0.0
     assert sampling_and_stop({"max_new_tokens": 5}, 8, 0)[1].max_tokens == 5
+
+
+def test_a_formula_over_bytes_has_the_likelihoods_of_its_engine() -> None:
+    model, terms = MarithLM(over="bytes"), {"M": Prompted(template="plain")}
+    engine = Engine.shared("pocket", over="bytes")
+    assert model._contexts.engine is engine
+    [(logprob, likeliest)] = model.loglikelihood([asked("The film was", " good, é")])
+    assert logprob == pytest.approx(sum(engine.score("The film was", " good, é", "M", terms)))
+    assert not likeliest
+    [text] = model.generate_until([asked("The film was", {"max_gen_toks": 9, "until": []})])
+    assert len(text.encode()) == 9
