@@ -108,6 +108,19 @@ def letters() -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="session")
+def letters_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the directory of a model with random weights and a token for each byte."""
+    from support.chat_families import speaker
+
+    from marith.testing import tiny_model
+
+    path, known = tmp_path_factory.mktemp("letters"), speaker("none")
+    tiny_model(vocab=known.size, seed=6, context_length=512).save_pretrained(path)
+    known.tokenizer.save_pretrained(path)
+    return str(path)
+
+
+@pytest.fixture(scope="session")
 def thinking_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return a checkpoint that answers with `THINKING`, with a template that knows reasoning."""
     from support.langchain_models import THINKING

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from langchain_core.caches import InMemoryCache
 from langchain_core.load import dumpd, dumps, loads
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables import ConfigurableField
 from support.langchain_models import Make, clock, engine_answer
 
@@ -216,3 +217,26 @@ def test_a_profile_lists_what_the_model_can_do(make: Make) -> None:
     assert (make(context_length=64).profile or {})["max_input_tokens"] == 64
     own = {"max_input_tokens": 7}
     assert make(profile=own).profile == own
+
+
+def test_a_formula_over_bytes_has_models_of_other_vocabularies(letters_dir: str) -> None:
+    terms = {"o": marith.Prompted(model=letters_dir)}
+    options: dict[str, Any] = {"formula": "0.9*M + 0.1*o", "terms": terms, "over": "bytes"}
+    model = ChatMarith(**options, max_tokens=12, seed=2, ignore_eos=True)
+    engine = marith.Engine.shared("pocket", over="bytes")
+    answer = model.invoke("Name a fruit.")
+    said = engine.generate(
+        "Name a fruit.", "0.9*M + 0.1*o", terms, max_tokens=12, seed=2, ignore_eos=True
+    )
+    assert answer.content == said.text
+    # Counts are counts of bytes.
+    assert (answer.usage_metadata or {})["output_tokens"] == 12
+    messages = [HumanMessage("Name a fruit.")]
+    assert model.get_num_tokens("é!") == 3
+    asked = (answer.usage_metadata or {})["input_tokens"]
+    assert asked == model.get_num_tokens_from_messages(messages)
+    writing = marith.Grammar.regex("é東🙂")
+    pieces = [chunk.text for chunk in model.stream("Hi", grammar=writing, ignore_eos=False)]
+    assert [*filter(None, pieces)] == [*"é東🙂"]
+    with pytest.raises(marith.FormulaError, match="load the engine with over='bytes'"):
+        ChatMarith(**{**options, "over": "tokens"}).invoke("Hi")

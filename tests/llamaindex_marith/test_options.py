@@ -145,3 +145,18 @@ def test_a_function_that_makes_no_text_of_a_prompt_is_refused() -> None:
         Marith(model="/nowhere", completion_to_prompt=nothing).complete("k")
     with pytest.raises(marith.RequestError, match="a prompt is a text, not None"):
         Marith(model="/nowhere", messages_to_prompt=nothing).chat([ChatMessage("k")])
+
+
+def test_a_formula_over_bytes_has_models_of_other_vocabularies(letters_dir: str) -> None:
+    terms = {"o": marith.Prompted(model=letters_dir)}
+    options: dict[str, Any] = {"formula": "0.9*M + 0.1*o", "terms": terms, "over": "bytes"}
+    model = Marith(**options, max_tokens=12, seed=2, ignore_eos=True)
+    answer = model.complete("Name a fruit.")
+    assert answer.raw is not None
+    assert answer.raw["usage"]["completion_tokens"] == 12
+    assert model.encode("é!") == [0xC3, 0xA9, 0x21]
+    # A token has at least one byte, so each model's context holds this number of bytes.
+    assert (model.metadata.context_window, model.metadata.num_output) == (512, 12)
+    writing = marith.Grammar.regex("é東🙂")
+    pieces = model.stream_complete("Hi", grammar=writing, ignore_eos=False)
+    assert [each.delta for each in pieces if each.delta] == [*"é東🙂"]

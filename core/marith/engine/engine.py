@@ -361,10 +361,11 @@ class Engine(Entrypoints, TokenCalls):
             return "<Engine, not loaded>"
         base, busy = self._registry.base, self._loop.status().lanes
         cache = "without a cache" if base.runner.plain else "cached"
+        over = ", over bytes" if self._registry.over_bytes else ""
         state = self._loop.closed or f"{busy} of {self.limits.max_lanes} lanes busy"
         return (
             f"<Engine {base.checkpoint.name!r}: {base.checkpoint.summary}, {cache}, "
-            f"context of {base.context_length} tokens, {state}>"
+            f"context of {base.context_length} tokens{over}, {state}>"
         )
 
     def _scoring(self, request: Request, continuation: Any, top: int = 0) -> EngineFuture[Scores]:

@@ -130,10 +130,13 @@ def _prompt(request: Request, registry: Registry) -> Prompt:
     prompt = to_prompt(request.prompt, tools, options)
     if not prompt.tokens:
         return prompt
+    vocabulary = registry.vocabulary
+    vocabulary.require_known(prompt.tokens, "the prompt")
+    text = vocabulary.decode(prompt.tokens)
     if registry.over_bytes:
-        raise RequestError("the prompt is tokens, and this engine is over bytes; write it as text")
-    registry.vocabulary.require_known(prompt.tokens, "the prompt")
-    text = registry.vocabulary.decode(prompt.tokens)
+        written = prompt.tokens[int(prompt.tokens[0] == vocabulary.start_id) :]
+        if vocabulary.encode(text) != [*written]:
+            raise RequestError(f"the prompt is bytes that are not a text in UTF-8: {text[:60]!r}")
     return replace(prompt, messages=({"role": "user", "content": text},))
 
 

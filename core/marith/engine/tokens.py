@@ -11,6 +11,7 @@ from marith.errors import faults_named, names_checked
 from marith.formula.meaning.binding import BARE_MODEL
 from marith.request.forms.tools import Tools
 from marith.request.prompt import AnyPrompt, to_prompt
+from marith.scoring.prompting.templates import to_tokens
 from marith.scoring.prompting.tokenizer import Detokenizer
 from marith.scoring.registry import Registry
 
@@ -88,4 +89,4 @@ class TokenCalls(ABC):
         definitions = Tools(tuple(tools)).definitions if tools else ()
         with faults_named():
             read = to_prompt(prompt, definitions, template_options)
-            return self._registry.base.count(BARE_MODEL, read)
+            return len(to_tokens(BARE_MODEL, read, self._registry.vocabulary))

@@ -201,10 +201,6 @@ class PromptedScorer:
         self._recent.use(adapter, adapter.nbytes, (id(self), names, positions))
         return adapter.base if vectors and not adapter.shifts else adapter
 
-    def count(self, term: Prompted, prompt: Prompt) -> int:
-        """Return the number of tokens of the prompt as the term reads it, whatever the context."""
-        return len(to_tokens(term, prompt, self.vocabulary))
-
     def score(self, spans: Sequence[Span]) -> list[Answer | None]:
         """Return log-probabilities [count, vocab] of each span, in as few passes as possible.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import Any, Self
 
 from starlette.requests import Request as WebRequest
@@ -82,15 +83,15 @@ async def _scored(
 ) -> dict[str, list[Any]]:
     """Return the log-probabilities of a prompt's tokens and of the `top` likeliest tokens.
 
-    The first token has none.
+    The first token has none, and neither have the tokens that complete its character.
     """
-    request = asked.requests[0]
+    request, first = asked.requests[0], _first_character(engine, tokens)
     scores: Any = None
-    if len(tokens) > 1:
+    if len(tokens) > first:
         scores = await server.workers.result_of(
             lambda: engine.submit_scoring(
-                [*tokens[:1]],
-                [*tokens[1:]],
+                [*tokens[:first]],
+                [*tokens[first:]],
                 request.formula,
                 request.terms,
                 timeout=request.timeout,
@@ -98,17 +99,24 @@ async def _scored(
                 top=top,
             )
         )
-    return await server.workers.off_loop(lambda: _columns(engine, tokens, scores))
+    return await server.workers.off_loop(lambda: _columns(engine, tokens, scores, first))
 
 
-def _columns(engine: Engine, tokens: Sequence[int], scores: Any) -> dict[str, Any]:
-    """Return columns of equal length. The first entry of each column of numbers is None."""
+def _first_character(engine: Engine, tokens: Sequence[int]) -> int:
+    """Return how many tokens the first token and the bytes that complete its character are."""
+    # In UTF-8, a byte 10xxxxxx continues a character.
+    following = (data[:1] for data, _ in engine.pieces(tokens[1:]))
+    return 1 + sum(1 for _ in takewhile(lambda byte: b"\x80" <= byte < b"\xc0", following))
+
+
+def _columns(engine: Engine, tokens: Sequence[int], scores: Any, first: int) -> dict[str, Any]:
+    """Return columns of equal length. The `first` entries of each column of numbers are None."""
     pieces = engine.pieces(tokens)
-    scored: list[Any] = [None]
-    tops: list[Any] = [None]
+    scored: list[Any] = [None] * first
+    tops: list[Any] = [None] * first
     if scores is not None:
         scored += map(finite_logprob, scores.logprobs)
-        for top, number, token in zip(scores.top, scores.logprobs, tokens[1:], strict=True):
+        for top, number, token in zip(scores.top, scores.logprobs, tokens[first:], strict=True):
             found = [*top, (token, number)]
             data = [data for data, _ in engine.pieces([each for each, _ in found])]
             tops.append(likeliest([(t, d, n) for (t, n), d in zip(found, data, strict=True)]))

@@ -77,6 +77,9 @@ class ByteScorer(PromptedScorer):
 
     def read(self, term: Prompted | Likelihood, prompt: Prompt) -> tuple[int, ...]:
         """Return the prompt as tokens of the model. Raises as `PromptedScorer.read` does."""
+        if prompt.tokens and isinstance(term, Prompted) and term.template != "chat":
+            # The prompt is bytes. Each model reads their text by its own tokens.
+            term, prompt = replace(term, template="plain"), replace(prompt, tokens=())
         tokens = super().read(term, prompt)
         if self.tokens_left(tokens) < 1:
             raise ContextOverflow(
