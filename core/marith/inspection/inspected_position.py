@@ -96,9 +96,9 @@ class InspectedPart:
 
 @dataclass(frozen=True, slots=True)
 class LikelyToken:
-    """A token and its log-probability in nats, or None if it cannot follow.
+    r"""A token and its log-probability in nats, or None if it cannot follow.
 
-    `text` has "�" for an incomplete character.
+    `text` has the bytes of an incomplete character as `\xc3`.
     """
 
     token: int

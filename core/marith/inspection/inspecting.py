@@ -29,9 +29,9 @@ class TokenTexts:
         self._known: dict[int, str] = {}
 
     def of(self, token: int) -> str:
-        """Return the text of one token, with "�" for a part of a character."""
+        r"""Return the text of one token, with the bytes of an incomplete character as `\xc3`."""
         if token not in self._known:
-            self._known[token] = self._lexicon.data_of(token).decode(errors="replace")
+            self._known[token] = self._lexicon.data_of(token).decode(errors="backslashreplace")
         return self._known[token]
 
     def completed(self, tokens: Sequence[int]) -> list[str | None]:

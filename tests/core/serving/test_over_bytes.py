@@ -109,3 +109,16 @@ def test_biases_of_tokens_are_refused(web: httpx.Client) -> None:
         refused = web.post("/v1/chat/completions", json=body)
         assert refused.status_code == 400
         assert "logit_bias" in refused.json()["error"]["message"]
+
+
+def test_each_byte_is_inspected_and_completes_a_character(web: httpx.Client) -> None:
+    asked = {"messages": CHAT, "continuation": TEXT, "top": 1}
+    positions = ask(web, "/v1/inspect", **asked)["inspection"]["positions"]
+    assert [position["token"] for position in positions] == BYTES
+    assert [position["text"] for position in positions[:3]] == ["\\xc3", "\\xa9", ","]
+    assert [position["completed"] for position in positions[:3]] == ["", "é", None]
+    what_if = ask(
+        web, "/v1/what_if", messages=CHAT, seed=1, continuation=BYTES[:4], ended=False, number=0,
+        values=[0.9],
+    )  # fmt: skip
+    assert what_if["tokens"] != [[]]
