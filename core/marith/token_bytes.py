@@ -17,7 +17,8 @@ def bytes_of_tokens(raw: Any, size: int, count: int, ends: list[int]) -> list[by
     allows only such tokens needs a byte that the vocabulary lacks.
     """
     try:
-        known = LLTokenizer(raw.to_str(), n_vocab=count, eos_token=ends, slices=[])
+        # Without ends, llguidance takes a special token for the end.
+        known = LLTokenizer(raw.to_str(), n_vocab=count, eos_token=ends or None, slices=[])
     except ValueError:
         # llguidance cannot read the definitions of some kinds of tokenizers.
         added = raw.get_added_tokens_decoder()

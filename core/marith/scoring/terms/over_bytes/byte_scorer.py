@@ -90,7 +90,7 @@ class ByteScorer(PromptedScorer):
 
     @property
     def lacking(self) -> tuple[int, ...] | None:
-        """The bytes that are not a token by themselves; None if every byte is one."""
+        """The bytes and the end that the model has no token for; None if it has all."""
         return tuple(sorted(self._sorted.lacking)) or None
 
     def tokens_left(self, reading: Reading) -> int:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.token_bytes import bytes_of_tokens
+from marith.scoring.terms.over_bytes.byte_vocabulary import END
+from marith.token_bytes import MARK, bytes_of_tokens
 
 
 class SortedTokens:
@@ -18,13 +19,16 @@ class SortedTokens:
     are a slice, from `low` to `high`. `ids` has the tokens in this order, and `end_ids` the tokens
     that end a text. Special tokens are left out, except for those in `marks`, whose text is their
     name. `lacking` are the bytes that are not a token by themselves, and so are in no text of the
-    model.
+    model, and the end if the model has none.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         size, ends = vocabulary.size, vocabulary.eos_ids
         marks = _marks(vocabulary)
         data = bytes_of_tokens(vocabulary.literal, size, size, sorted(ends))[:size]
+        # An added token such as `<b>` has a mark there, but it is text unless it is special.
+        for token in vocabulary.added_ids.intersection(range(size)):
+            data[token] = data[token].removeprefix(MARK)
         left_out = {*ends, *vocabulary.special_ids, *vocabulary.holes} - marks.keys()
         data = [
             marks.get(token, b"" if token in left_out else text) for token, text in enumerate(data)
@@ -36,7 +40,8 @@ class SortedTokens:
         self.ids = np.array([token for _, token in order])
         self.end_ids = np.array(sorted(end for end in ends if end < size), dtype=np.int64)
         self._columns: dict[int, np.ndarray] = {}
-        self.lacking = frozenset(range(256)).difference(
+        end = () if len(self.end_ids) else (END,)
+        self.lacking = frozenset((*range(256), *end)).difference(
             text[0] for text in self.texts if len(text) == 1
         )
 
@@ -65,4 +70,9 @@ def _marks(vocabulary: Vocabulary) -> dict[int, bytes]:
     tool_format = vocabulary.tool_format
     marks = "".join(tool_format.thinking or ()) + tool_format.calls.marks
     special = vocabulary.special_in(marks)
-    return {token: text.encode() for token, text in vocabulary.texts.items() if token in special}
+    return {
+        token: text.encode()
+        for token, text in vocabulary.texts.items()
+        # The marks may also have characters that the tokenizer writes as an unknown token.
+        if token in special and text in marks
+    }
