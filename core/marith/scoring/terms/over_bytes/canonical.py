@@ -9,8 +9,8 @@ from functools import lru_cache
 from marith.scoring.prompting.tokenizer import RECENT, Vocabulary
 from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 
-# A tokenizer that puts a space before a text puts it before this character, which no token joins to
-# its neighbors.
+# No token joins this character to its neighbors. A tokenizer that puts a space before a text puts
+# it before this character. After spaces, this character stands for any other word.
 _ANCHOR = "\x01"
 # A token is checked with this number of tokens before it, or with more if they are not canonical by
 # themselves.
@@ -60,11 +60,7 @@ class Canonical:
         last = max((i + 1 for i, token in enumerate(prompt) if token in special), default=0)
         text = self._tokens.bytes_of(prompt[last:])
         longest = max(map(len, data))
-        # The places in the text at which its tokens begin.
-        starts = [0]
-        for token in prompt[last:]:
-            starts.append(starts[-1] + len(data[token]))
-        firm = len(prompt) - last
+        firm = self._same(prompt[last:], text + _ANCHOR.encode())
         for place in range(max(0, len(text) - longest), len(text)):
             if self._tokens.goes_beyond(text[place:]):
                 firm = min(firm, self._same(prompt[last:], text[:place]))
@@ -95,7 +91,13 @@ class Canonical:
             # The tokens up to the last boundary between two characters are compared.
             tokens = tokens[:-1]
             text, is_part = _decoded(self._tokens.bytes_of(tokens))
-        return text is not None and self._encode(text) == [*tokens]
+        if text is None:
+            return False
+        written = [*tokens]
+        if self._encode(text) == written:
+            return True
+        # Many tokenizers split the last one of several spaces off if a word follows.
+        return text[-1:].isspace() and self._encode(text + _ANCHOR)[: len(written)] == written
 
     def _encode(self, text: str) -> list[int]:
         before = _ANCHOR if self._anchor else ""

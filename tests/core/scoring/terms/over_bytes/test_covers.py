@@ -46,7 +46,8 @@ def _by_enumeration(engine: Engine, tokens: SortedTokens, data: bytes, every: bo
         if every:
             return True
         try:
-            return encode(tokens.bytes_of(ids).decode()).ids == [*ids]
+            text = tokens.bytes_of(ids).decode()
+            return any(encode(text + rest).ids[: len(ids)] == [*ids] for rest in ("", "\x7f"))
         except UnicodeDecodeError as error:
             return error.reason == "unexpected end of data" and (len(ids) < 2 or goes_on(ids[:-1]))
 
