@@ -8,6 +8,7 @@ sums (Vieira et al., 2024; Phan et al., 2024). `docs/explanation/bytes.md` deriv
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 
 # A text that is rolled back by more bytes is read again from its beginning.
 KEPT = 128
+# A cover that ends at the last byte has at least this weight, so that the text can always go on.
+_LEAST = 1e-300
 
 
 @dataclass(slots=True, eq=False)
@@ -137,15 +140,17 @@ class CoveredText:
     def _advance(self, byte: int) -> None:
         """Append a byte or an end to the text."""
         covers = self._covers[-1]
-        self._sums.append(self._sums[-1] + float(self._rows[-1][byte]))
-        if byte == END:
-            after = self._after_end(covers)
-        elif byte in self._tokens.lacking:
+        is_lacking = byte in self._tokens.lacking
+        # Like any token that a model lacks, such a byte has the log-likelihood 0.
+        self._sums.append(self._sums[-1] + (0.0 if is_lacking else float(self._rows[-1][byte])))
+        if is_lacking:
             # The model reads the text without this byte.
             after = [replace(cover) for cover in covers if not cover.depth]
+        elif byte == END:
+            after = self._after_end(covers)
         else:
             after = self._after_byte(covers, byte)
-        total = sum(cover.mass for cover in after)
+        total = max(_LEAST, sum(cover.mass for cover in after))
         for cover in after:
             cover.weight /= total
         # Older covers keep their tokens and weights. If the text is rolled back, the model is asked
@@ -168,14 +173,20 @@ class CoveredText:
             masses = cover.masses[start:stop]
             for place in np.flatnonzero(masses[:ended]):
                 tokens = (*cover.tokens, int(self._tokens.ids[low + place]))
-                weight = cover.weight * float(masses[place])
+                weight = max(_LEAST, cover.weight * float(masses[place]))
                 whole.append(Cover(tokens, weight, 0, len(self._tokens), start=cover.start))
             if masses[ended:].any():
                 rest = masses[ended:].copy()
                 longer.append(
                     replace(cover, low=low + ended, high=high, depth=cover.depth + 1, masses=rest)
                 )
-        return [*self._kept(whole), *longer]
+        return [*self._kept(whole or [self._forced(covers, byte)]), *longer]
+
+    def _forced(self, covers: Sequence[Cover], byte: int) -> Cover:
+        """Return a cover with a byte that the model holds for impossible, as a token by itself."""
+        best = max((cover for cover in covers if not cover.depth), key=_likelihood)
+        token = int(self._tokens.ids[bisect_left(self._tokens.texts, bytes([byte]))])
+        return Cover((*best.tokens, token), _LEAST, 0, len(self._tokens), start=best.start)
 
     def _kept(self, whole: Sequence[Cover]) -> Sequence[Cover]:
         """Return the covers whose last token has just ended, without those that are not canonical.
@@ -188,7 +199,7 @@ class CoveredText:
             return whole
         kept = [cover for cover in whole if self._goes_on(cover)]
         if not kept:
-            best = max(whole, key=lambda cover: (cover.weight, cover.tokens))
+            best = max(whole, key=_likelihood)
             kept = [replace(best, start=len(best.tokens))]
         return kept
 
@@ -200,8 +211,13 @@ class CoveredText:
     def _after_end(self, covers: Sequence[Cover]) -> list[Cover]:
         """Return the covers of a text that goes on after an end: one, with the likeliest end."""
         ended = [cover for cover in covers if cover.depth == 0 and cover.ends is not None]
-        best = max(ended, key=lambda cover: (cover.weight, cover.tokens))
+        best = max(ended, key=_likelihood)
         assert best.ends is not None
         end = int(self._tokens.end_ids[int(best.ends.argmax())])
         tokens = (*best.tokens, end)
         return [Cover(tokens, 1.0, 0, len(self._tokens), start=len(tokens))]
+
+
+def _likelihood(cover: Cover) -> tuple[float, tuple[int, ...]]:
+    """Return the order of covers: by weight, then by tokens."""
+    return cover.weight, cover.tokens
