@@ -80,8 +80,16 @@ def test_one_model_has_the_law_of_its_bytes(kind: str) -> None:
     model = byte_model(kind)
     first = b" " if "after a space" in kind else b""
     with Engine.load(model.model, tokenizer=model.tokenizer, over="bytes") as engine:
-        for prompt in ("the cat sat  ", "", "it's a th", "\n\n", "12"):
-            data = "e\n\n1 é東".encode()
+        for prompt in (
+            "the cat sat  ",
+            "",
+            "it's a th",
+            "12",
+            "東東def that",
+            "HIthat",
+            "(. the  ",
+        ):
+            data = "at\n\n1 é東".encode()
             for end in range(len(data) + 1):
                 row = engine.next_logprobs(prompt, continuation=[*data[:end]]).double().exp()
                 space = first if prompt else b""

@@ -17,7 +17,7 @@ from marith.scoring.passes.passes import Runner
 from marith.scoring.passes.questions import Answer, Reading, RequestLane, Span
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import moved_to
-from marith.scoring.terms.over_bytes.canonical import WINDOW, Canonical
+from marith.scoring.terms.over_bytes.canonical import Canonical
 from marith.scoring.terms.over_bytes.covers import CoveredText
 from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 from marith.scoring.terms.prompted_scorer import PromptedLane, PromptedScorer
@@ -119,7 +119,7 @@ class ByteScorer(PromptedScorer):
             lane.exits,
             text=lane.text,
             tail=tail,
-            before=reading[max(first, firm - WINDOW) : firm],
+            before=self._canonical.last(reading[first:firm]),
             vocabulary=self.vocabulary,
         )
 

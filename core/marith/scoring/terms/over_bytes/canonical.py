@@ -14,7 +14,7 @@ from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 _ANCHOR = "\x01"
 # A token is checked with this number of tokens before it, or with more if they are not canonical by
 # themselves.
-WINDOW = 8
+_WINDOW = 8
 
 
 class Canonical:
@@ -39,7 +39,7 @@ class Canonical:
         if token in self._tokens.marks:
             return True
         before = self._after_mark(before)
-        size = WINDOW
+        size = _WINDOW
         while size < len(before):
             window = tuple(before[-size:])
             if self._is_canonical((*window, token)):
@@ -49,6 +49,16 @@ class Canonical:
                 return False
             size *= 4
         return self._is_canonical((*before, token))
+
+    def last(self, tokens: Sequence[int]) -> Sequence[int]:
+        """Return the last tokens of a text, with which the tokens that follow it are compared.
+
+        They do not begin inside a character, because a part of it would not be UTF-8.
+        """
+        start = max(0, len(tokens) - _WINDOW)
+        while start and 0x80 <= next(iter(self._tokens.data[tokens[start]]), 0) < 0xC0:
+            start -= 1
+        return tokens[start:]
 
     def firm(self, prompt: Sequence[int], special: frozenset[int]) -> int:
         """Return how many tokens of a prompt stay, whatever text follows the prompt.

@@ -180,7 +180,10 @@ class CoveredText:
                 longer.append(
                     replace(cover, low=low + ended, high=high, depth=cover.depth + 1, masses=rest)
                 )
-        return [*self._kept(whole or [self._forced(covers, byte)]), *longer]
+        kept = self._kept(whole or [self._forced(covers, byte)])
+        first = min(cover.start for cover in kept)
+        # Where no cover was canonical, one was kept. It gives way to a canonical one that was open.
+        return [cover for cover in (*kept, *longer) if cover.start <= first]
 
     def _forced(self, covers: Sequence[Cover], byte: int) -> Cover:
         """Return a cover with a byte that the model holds for impossible, as a token by itself."""

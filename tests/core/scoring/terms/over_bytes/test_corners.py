@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.byte_models import CORNERS, END_OF_BYTES, HashModel, byte_level, hash_model
+from support.byte_models import CORNERS, END, END_OF_BYTES, HashModel, byte_level, hash_model
 from tokenizers import AddedToken
 
 from marith.scoring.prompting.tokenizer import Vocabulary
@@ -132,16 +132,18 @@ def test_the_tokens_that_the_tokenizer_writes_are_a_cover(kind: str, text: str) 
 
 @given(st.sampled_from(["byte level", "pieces"]), st.lists(st.sampled_from(PARTS), max_size=4))
 @example("byte level", ["the", "  ", "cat"])
-def test_text_after_bytes_that_are_not_utf_8_is_compared_by_itself(
+def test_text_after_an_end_or_bytes_that_are_not_utf_8_is_compared_by_itself(
     kind: str, parts: list[str]
 ) -> None:
-    model, covers, text = hash_model(kind), new_text(kind), "the" + "".join(parts)
+    model, text = hash_model(kind), "the" + "".join(parts)
     if model.bytes_of(model.encode(text)) != text.encode():
         return  # The tokenizer changes this text.
-    ask(model, covers, b"\xff" + text.encode())
-    whole = [cover.tokens for cover in covers._covers[-1] if cover.depth == 0]
-    assert (model.data.index(b"\xff"), *model.encode(text)) in whole
-    assert all(model.is_canonical(tokens[1:]) for tokens in whole)
+    for byte, token in ((0xFF, model.data.index(b"\xff")), (END_OF_BYTES, END)):
+        covers = new_text(kind)
+        ask(model, covers, [byte, *text.encode()])
+        whole = [cover.tokens for cover in covers._covers[-1] if cover.depth == 0]
+        assert (token, *model.encode(text)) in whole
+        assert all(model.is_canonical(tokens[1:]) for tokens in whole)
 
 
 def test_one_cover_of_bytes_that_are_not_utf_8_is_kept() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.byte_models import CORNERS, KINDS, START, hash_model
 
 from marith.scoring.terms.over_bytes.canonical import Canonical
+from marith.scoring.terms.over_bytes.covers import CoveredText
 from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 
 WORDS = (
@@ -55,3 +57,34 @@ def test_a_prompt_that_ends_with_a_special_token_is_firm(kind: str) -> None:
     tokens = [*vocabulary.encode("the th"), START]
     assert canonical.firm(tokens, vocabulary.special_ids) == len(tokens)
     assert canonical.firm([START], vocabulary.special_ids) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(texts, texts)
+@example("the cat sat on that m", "at")
+@example("12 1", "234")
+@example("東東def that", "at")
+@example("HIthat", "")
+@example("(. the  ", "")
+@example("8뺬 ", "")
+def test_the_bytes_after_the_firm_tokens_are_read_as_if_all_were(
+    kind: str, prompt: str, more: str
+) -> None:
+    """No cover of a text whose prompt is read byte by byte has other tokens than the firm ones."""
+    model = hash_model(kind)
+    tokens, firm = firm_tokens(kind, prompt)
+    if model.bytes_of(tokens).decode(errors="replace").removeprefix(" ") != prompt.lstrip(" "):
+        return  # The tokenizer changes this text.
+    known = SortedTokens(model.vocabulary())
+    canonical = Canonical(model.vocabulary(), known)
+    head, tail = tokens[:firm], model.bytes_of(tokens[firm:])
+    part = CoveredText(known, canonical, canonical.last(head[1:]))
+    whole = CoveredText(known, canonical)
+    for end in range(len(more.encode()) + 1):
+        rows = []
+        for text, start, begun in ((part, head, tail), (whole, [START], model.bytes_of(tokens))):
+            data = begun + more.encode()[:end]
+            while (wanted := text.wanted(data)) is not None:
+                text.receive(wanted, torch.from_numpy(model.after([*start, *wanted])).log())
+            rows.append(text.rows(len(data), 1)[0].exp())
+        torch.testing.assert_close(rows[0], rows[1], atol=1e-5, rtol=1e-3)
