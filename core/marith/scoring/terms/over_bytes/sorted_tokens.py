@@ -29,7 +29,7 @@ class SortedTokens:
         # An added token such as `<b>` has a mark there, but it is text unless it is special.
         for token in vocabulary.added_ids.intersection(range(size)):
             data[token] = data[token].removeprefix(MARK)
-        left_out = {*ends, *vocabulary.special_ids, *vocabulary.holes} - marks.keys()
+        left_out = {*ends, *vocabulary.special_ids, *vocabulary.holes}
         data = [
             marks.get(token, b"" if token in left_out else text) for token, text in enumerate(data)
         ]
