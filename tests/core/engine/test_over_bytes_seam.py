@@ -205,7 +205,7 @@ def expected(tokens: Engine) -> Callable[[Prompted, bytes], Tensor]:
             row = tokens.next_logprobs(PROMPT, "t", {"t": term}, list(wanted))
             text.receive(wanted, row)
         assert start[-1] in vocabulary.special_ids
-        return text.rows(len(data), 1)[0].exp()
+        return text.rows(1)[0].exp()
 
     return law
 

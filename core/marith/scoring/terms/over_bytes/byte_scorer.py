@@ -155,7 +155,9 @@ class ByteScorer(PromptedScorer):
     def _wanted(self, span: Span) -> tuple[int, ...] | None:
         lane = span.lane
         assert isinstance(lane, _ByteLane)
-        return self._text(lane, _model_of(span.term)).wanted([*lane.tail, *span.continuation])
+        return self._text(lane, _model_of(span.term)).wanted(
+            [*lane.tail, *span.continuation], span.count
+        )
 
     def _answer(self, span: Span) -> Answer | None:
         """Return the answer to a span, or None if a cover is still to be read."""
@@ -163,12 +165,11 @@ class ByteScorer(PromptedScorer):
         assert isinstance(lane, _ByteLane)
         if self._wanted(span) is not None:
             return None
-        text, end = self._text(lane, _model_of(span.term)), len(lane.tail) + len(span.continuation)
+        text = self._text(lane, _model_of(span.term))
         if isinstance(span.term, Likelihood):
-            start = text.likelihoods(len(lane.tail), 1)[0]
-            values = torch.tensor(text.likelihoods(end, span.count))[:, None] - start
+            values = torch.tensor(text.likelihoods(span.count, len(lane.tail)))[:, None]
         else:
-            values = torch.stack(text.rows(end, span.count))
+            values = torch.stack(text.rows(span.count))
         passes, lane.passes = lane.passes, frozenset()
         return Answer(rows_of(values), passes, lane.cached or 0)
 

@@ -22,7 +22,7 @@ from marith.scoring.terms.over_bytes.byte_vocabulary import END, SIZE
 from marith.scoring.terms.over_bytes.canonical import Canonical
 from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 
-# A text that is rolled back by more bytes is read again from its beginning.
+# A text that is rolled back by this number of bytes or more is read again from its beginning.
 KEPT = 128
 # A cover that ends at the last byte has at least this weight, so that the text can always go on.
 _LEAST = 1e-300
@@ -53,14 +53,22 @@ class Cover:
         return self.weight if self.masses is None else self.weight * float(self.masses.sum())
 
 
+@dataclass(slots=True)
+class _Place:
+    """The covers of a text up to a place, and the log-probabilities [257] of its next byte."""
+
+    covers: list[Cover]
+    row: Tensor | None = None
+
+
 class CoveredText:
     """A text that grows byte by byte or is rolled back, and the distribution after each byte.
 
     `before` are the last tokens before the text, with which its first tokens are compared. If
     `canonical` is None, covers are not compared, so all token sequences count.
 
-    Keeps state: the covers of the last bytes, and the distributions after all bytes. The state
-    never changes a distribution.
+    Keeps state: the covers of the last `KEPT` places, and the distributions there. The state never
+    changes a distribution.
     """
 
     def __init__(
@@ -72,61 +80,64 @@ class CoveredText:
     def _forget(self) -> None:
         """Begin the text again."""
         self._data: list[int] = []
-        self._rows: list[Tensor] = []
+        # The log-likelihoods of all beginnings of the text.
         self._sums = [0.0]
-        # The covers after the last bytes, the newest last.
-        self._covers = deque([[Cover((), 1.0, 0, len(self._tokens))]], maxlen=KEPT)
+        # The last places, the newest last.
+        self._places = deque([_Place([Cover((), 1.0, 0, len(self._tokens))])], maxlen=KEPT)
 
-    def wanted(self, data: Sequence[int]) -> tuple[int, ...] | None:
+    def wanted(self, data: Sequence[int], count: int = 1) -> tuple[int, ...] | None:
         """Return tokens after which the model's distribution is needed for a text.
 
-        Return None if the distributions after all bytes of the text are known.
+        Return None if the distributions at the last `count` places of the text are known.
         """
-        self._cut(data)
+        self._cut(data, count)
         while True:
-            is_known = len(self._rows) > len(self._data)
-            if is_known and len(self._data) == len(data):
+            place = self._places[-1]
+            if place.row is not None and len(self._data) == len(data):
                 return None
-            for cover in self._covers[-1]:
+            for cover in place.covers:
                 if cover.masses is None:
                     return cover.tokens
-            if is_known:
-                self._advance(data[len(self._data)])
+            if place.row is None:
+                place.row = self._row(place.covers)
             else:
-                self._rows.append(self._row())
+                self._advance(data[len(self._data)], place.covers, place.row)
 
     def receive(self, tokens: tuple[int, ...], logprobs: Tensor) -> None:
         """Take the log-probabilities [vocab] after the tokens that were wanted."""
-        [cover] = [one for one in self._covers[-1] if one.tokens == tokens]
+        [cover] = [one for one in self._places[-1].covers if one.tokens == tokens]
         probabilities = logprobs.exp().double().cpu().numpy()
         cover.masses = probabilities[self._tokens.ids[cover.low : cover.high]]
         cover.ends = probabilities[self._tokens.end_ids]
 
-    def rows(self, end: int, count: int) -> list[Tensor]:
-        """Return the log-probabilities [257] after the last `count` beginnings of `end` bytes."""
-        return self._rows[end + 1 - count : end + 1]
+    def rows(self, count: int) -> list[Tensor]:
+        """Return the log-probabilities [257] at the last `count` places, at most `KEPT`."""
+        rows = [self._places[i].row for i in range(-count, 0)]
+        return [row for row in rows if row is not None]
 
-    def likelihoods(self, end: int, count: int) -> list[float]:
-        """Return the log-likelihoods of the last `count` beginnings of the first `end` bytes."""
-        return self._sums[end + 1 - count : end + 1]
+    def likelihoods(self, count: int, start: int = 0) -> list[float]:
+        """Return the log-likelihood of the bytes from `start` on, at the last `count` places."""
+        return [end - self._sums[start] for end in self._sums[-count:]]
 
-    def _cut(self, data: Sequence[int]) -> None:
-        """Drop the bytes from the first one on that differs from a text."""
+    def _cut(self, data: Sequence[int], count: int) -> None:
+        """Drop the bytes from the first one on that differs from a text.
+
+        If too few places would be left for the last `count` places of the text, begin it again.
+        """
         same = common(self._data, list(data))
         dropped = len(self._data) - same
-        if not dropped:
-            return
-        if dropped >= len(self._covers):
+        left = len(self._places) - dropped
+        if left <= 0 or left + len(data) - same < count:
             self._forget()
             return
         for _ in range(dropped):
-            self._covers.pop()
-        del self._data[same:], self._rows[same + 1 :], self._sums[same + 1 :]
+            self._places.pop()
+        del self._data[same:], self._sums[same + 1 :]
 
-    def _row(self) -> Tensor:
+    def _row(self, covers: Sequence[Cover]) -> Tensor:
         """Return the log-probabilities [257] of the next byte, and of the end."""
         mass = np.zeros(SIZE)
-        for cover in self._covers[-1]:
+        for cover in covers:
             assert cover.masses is not None
             there = self._tokens.column(cover.depth, cover.low, cover.high)
             # A slice has no token that ends here, because such a token begins a cover of its own.
@@ -137,12 +148,11 @@ class CoveredText:
         with np.errstate(divide="ignore"):
             return torch.from_numpy(np.log(mass / mass.sum())).float()
 
-    def _advance(self, byte: int) -> None:
-        """Append a byte or an end to the text."""
-        covers = self._covers[-1]
+    def _advance(self, byte: int, covers: Sequence[Cover], row: Tensor) -> None:
+        """Append a byte or an end to a text with these covers and this distribution."""
         is_lacking = byte in self._tokens.lacking
         # Like any token that a model lacks, such a byte has the log-likelihood 0.
-        self._sums.append(self._sums[-1] + (0.0 if is_lacking else float(self._rows[-1][byte])))
+        self._sums.append(self._sums[-1] + (0.0 if is_lacking else float(row[byte])))
         if is_lacking:
             # The model reads the text without this byte.
             after = [replace(cover) for cover in covers if not cover.depth]
@@ -158,7 +168,7 @@ class CoveredText:
         for cover in covers:
             cover.masses = cover.ends = None
         self._data.append(byte)
-        self._covers.append(after)
+        self._places.append(_Place(after))
 
     def _after_byte(self, covers: Sequence[Cover], byte: int) -> list[Cover]:
         """Return the covers of a text with one more byte."""

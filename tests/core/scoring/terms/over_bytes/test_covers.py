@@ -34,7 +34,7 @@ def _along(engine: Engine, text: CoveredText, data: bytes) -> np.ndarray:
     """Return the probabilities after each beginning of a text, [len(data) + 1, 257]."""
     while (wanted := text.wanted(data)) is not None:
         text.receive(wanted, _after(engine, wanted))
-    return np.stack([row.double().exp().numpy() for row in text.rows(len(data), len(data) + 1)])
+    return np.stack([row.double().exp().numpy() for row in text.rows(len(data) + 1)])
 
 
 def _by_enumeration(engine: Engine, tokens: SortedTokens, data: bytes, every: bool) -> np.ndarray:

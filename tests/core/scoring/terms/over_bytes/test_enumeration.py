@@ -31,7 +31,7 @@ def along(
         text = CoveredText(tokens, compared)
     while (wanted := text.wanted(data)) is not None:
         text.receive(wanted, torch.from_numpy(model.after([0, *wanted])).log())
-    return np.stack([row.double().exp().numpy() for row in text.rows(len(data), len(data) + 1)])
+    return np.stack([row.double().exp().numpy() for row in text.rows(len(data) + 1)])
 
 
 def require_enumeration(model: ByteModel, data: bytes, canonical: bool) -> None:
@@ -84,7 +84,7 @@ def test_covers_are_near_all_tokenisations_for_a_trained_model(
             text = CoveredText(tokens, canonical)
             while (wanted := text.wanted(data)) is not None:
                 text.receive(wanted, engine.next_logprobs(start, continuation=list(wanted)))
-            rows.append(torch.stack(text.rows(len(data), len(data) + 1)).double().exp())
+            rows.append(torch.stack(text.rows(len(data) + 1)).double().exp())
         far += ((rows[0] - rows[1]).abs().sum(dim=1) / 2).tolist()
     report(f"covers and all tokenisations: mean TV {np.mean(far):.1e}, largest {max(far):.1e}")
     assert np.mean(far) < 1e-4
