@@ -18,6 +18,8 @@ CANNOT_WRITE = (
     "the grammar asks for text that this vocabulary cannot write; JSON and calls of tools need a "
     "model whose tokens have letters, digits and punctuation"
 )
+# This byte precedes the name of a special token. No text has it.
+_MARK = b"\xff"
 _STUCK = "NoExtensionBias"  # llguidance's error if no token is possible
 
 
@@ -36,7 +38,7 @@ class Lexicon:
         # llguidance needs a token that ends a text.
         if not ends:
             ends, count, size = [count], count + 1, count + 1
-        tokens = bytes_of_tokens(raw, size, count, sorted(ends))
+        tokens = _marked_bytes(raw, size, count, sorted(ends))
         self.lacks_bytes = len(tokens) > count  # True if some byte is not a token by itself
         self.tokenizer = LLTokenizer(
             TokenizerWrapper(_Encoder(raw, tokens, min(ends))),
@@ -173,6 +175,19 @@ def _row(matcher: LLMatcher) -> Tensor:
 
 def _cannot_follow(matcher: LLMatcher) -> str:
     return f"the grammar cannot be followed: {one_line(matcher.get_error())}"
+
+
+def _marked_bytes(raw: Any, size: int, count: int, ends: list[int]) -> list[bytes]:
+    """Return the bytes of `count` tokens. For a special token, these are a mark and its name.
+
+    At the end, one token is added for each byte that is not a token by itself. A grammar that
+    allows only such tokens needs a byte that the vocabulary lacks.
+    """
+    texts, special = bytes_of_tokens(raw, count, ends)
+    marked = [_MARK + text if i in special else text for i, text in enumerate(texts[:size])]
+    # The byte 255 is the mark, which no text has.
+    missing = {bytes([byte]) for byte in range(255)}.difference(marked)
+    return [*marked, *[b""] * (count - size), *sorted(missing)]
 
 
 class _Encoder:

@@ -72,6 +72,10 @@ class Scorer(Protocol):
         """
         ...
 
+    def uncached(self, lane: RequestLane) -> int:
+        """Return how many of the engine's tokens of the prompt were not cached."""
+        ...
+
     def memory(self, texts: Sequence[LaneText]) -> int:
         """Return an upper bound on the bytes of keys, values and states of all these texts."""
         ...
@@ -133,6 +137,10 @@ class WithoutContext:
     def lane_text(self, lane: RequestLane, more: int) -> LaneText | None:
         """Return None: nothing is cached."""
         return None
+
+    def uncached(self, lane: RequestLane) -> int:
+        """Return 0: the scorer reads no prompt with a model."""
+        return 0
 
     def memory(self, texts: Sequence[LaneText]) -> int:
         """Return 0: nothing is cached."""

@@ -37,7 +37,7 @@ from marith import (
 )
 from marith.request.prompt import to_prompt
 from marith.scoring.prompting.templates import to_tokens
-from marith.scoring.terms.over_bytes.canonical import Canonical
+from marith.scoring.terms.over_bytes.canonical_tokens import CanonicalTokens
 from marith.scoring.terms.over_bytes.covers import CoveredText
 from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 from marith.testing import save_scripted, tiny_classifier, tiny_tokenizer
@@ -200,7 +200,7 @@ def expected(tokens: Engine) -> Callable[[Prompted, bytes], Tensor]:
 
     def law(term: Prompted, data: bytes) -> Tensor:
         start = to_tokens(term, to_prompt(PROMPT), vocabulary)
-        text = CoveredText(known, Canonical(vocabulary, known))
+        text = CoveredText(known, CanonicalTokens(vocabulary, known))
         while (wanted := text.wanted(data)) is not None:
             row = tokens.next_logprobs(PROMPT, "t", {"t": term}, list(wanted))
             text.receive(wanted, row)

@@ -47,12 +47,16 @@ class Costs:
 
         Tokens of a term's own system prompt count in the `TermStats` of that term only.
         """
-        prepared, lanes = self._prepared, self._prepared.lanes.lanes
+        prepared, lanes = self._prepared, self._prepared.lanes
         cached = self._cached_by_term()
-        read = [lanes[term].uncached for term in prepared.plan.terms if term in cached]
+        uncached = [
+            lanes.scorers[term].uncached(lanes.lanes[term])
+            for term in prepared.plan.terms
+            if term in cached
+        ]
         # A term may have read more tokens than the prompt has, if its own system prompt was not
         # cached.
-        return max(0, prepared.budget.prompt_tokens - max(read)) if read else 0
+        return max(0, prepared.budget.prompt_tokens - max(uncached)) if uncached else 0
 
     def stats(
         self,

@@ -42,11 +42,6 @@ class RequestLane:
         return self.reading
 
     @property
-    def uncached(self) -> int:
-        """The number of the engine's tokens in the part of the prompt that was not cached."""
-        return max(0, len(self.prompt) - (self.cached or 0))
-
-    @property
     def shifted_from(self) -> int:
         """The position from which the vectors of the adapter are added."""
         return 0 if self.adapter is None else self.adapter.shifted_from(len(self.prompt))

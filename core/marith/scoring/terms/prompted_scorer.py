@@ -37,7 +37,7 @@ _Key: TypeAlias = "tuple[_File | None, tuple[tuple[_File, float], ...], Literal[
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class PromptedLane(RequestLane):
+class _PromptedLane(RequestLane):
     """The lane of a language model. `text` is its prompt, hashed once, as `memory` counts it."""
 
     text: LaneText
@@ -135,12 +135,16 @@ class PromptedScorer:
         # Two texts may share a prefix only if vectors begin at the same token of both.
         start = 0 if loaded is None else loaded.shifted_from(len(reading))
         key = loaded and loaded.key, start, salt
-        return PromptedLane(reading, key, loaded, exits, text=LaneText.of(key, reading))
+        return _PromptedLane(reading, key, loaded, exits, text=LaneText.of(key, reading))
 
     def lane_text(self, lane: RequestLane, more: int) -> LaneText:
         """Return the text of a lane with `more` tokens after the prompt, as `memory` counts it."""
-        assert isinstance(lane, PromptedLane)
+        assert isinstance(lane, _PromptedLane)
         return replace(lane.text, more=min(more, self.tokens_left(lane.prompt)))
+
+    def uncached(self, lane: RequestLane) -> int:
+        """Return how many of the engine's tokens of the prompt were not cached."""
+        return max(0, len(lane.prompt) - (lane.cached or 0))
 
     def memory(self, texts: Sequence[LaneText]) -> int:
         """Return an upper bound on the bytes of keys, values and states of all these texts."""

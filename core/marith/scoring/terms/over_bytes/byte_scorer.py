@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -15,39 +15,27 @@ from marith.request.prompt import Prompt
 from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.passes import Runner
 from marith.scoring.passes.questions import Answer, Reading, RequestLane, Span
-from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.scorer import moved_to
-from marith.scoring.terms.over_bytes.canonical import Canonical
+from marith.scoring.terms.over_bytes.canonical_tokens import CanonicalTokens
 from marith.scoring.terms.over_bytes.covers import CoveredText
+from marith.scoring.terms.over_bytes.firm_prompt import FirmPrompt, PromptSplitter
 from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
-from marith.scoring.terms.prompted_scorer import PromptedLane, PromptedScorer
+from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.lora_files import Adapter
 from marith.tensor_rows import rows_of, vector
 
-_RECENT = 64  # prompts
 
+@dataclass(slots=True)
+class _LaneBytes:
+    """The bytes of a lane: the prompt's, and the covered text for the model and each early exit.
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class _ByteLane(PromptedLane):
-    """The lane of a model of tokens. It reads the firm tokens of the prompt, then a cover.
-
-    `tail` has the last bytes of the prompt, which covers begin with. `before` has the last firm
-    tokens that are text. `texts` has the covers for the model and for each early exit.
-    `vocabulary` is the model's.
+    `passes` are the passes since the last answer.
     """
 
-    tail: bytes
-    before: Sequence[int]
-    vocabulary: Vocabulary
-    texts: dict[Term, CoveredText] = field(default_factory=dict)
+    prompt: FirmPrompt
+    covered: dict[Term, CoveredText] = field(default_factory=dict)
     passes: frozenset[int] = frozenset()
-
-    @property
-    def uncached(self) -> int:
-        """The number of bytes in the part of the prompt that was not cached."""
-        tokens = self.prompt[self.cached or 0 :]
-        return len(self.vocabulary.spell(tokens).encode()) + len(self.tail)
 
 
 class ByteScorer(PromptedScorer):
@@ -55,8 +43,9 @@ class ByteScorer(PromptedScorer):
 
     A question about bytes becomes questions about tokens: those of the covers of the bytes. All of
     them are read in one lane, because they differ in their last tokens only. A byte needs about one
-    row of the model, and each call asks for one row of each text. If `canonical` is False, all
-    token sequences count, whose number grows exponentially.
+    row of the model, and each call asks for one row of each text.
+
+    Keeps state: the covered text of each lane, as long as the lane exists.
     """
 
     def __init__(
@@ -65,15 +54,13 @@ class ByteScorer(PromptedScorer):
         runner: Runner,
         recent: WeightedLRU | None = None,
         answers: torch.device | None = None,
-        canonical: bool = True,
     ) -> None:
         super().__init__(checkpoint, runner, recent)
         self._answers_on = answers or checkpoint.device
         self._sorted = SortedTokens(checkpoint.vocabulary)
-        self._canonical = Canonical(checkpoint.vocabulary, self._sorted)
-        self._compares = canonical
-        self._special = checkpoint.vocabulary.special_ids | checkpoint.vocabulary.eos_ids
-        self._cut = lru_cache(_RECENT)(self._cut_prompt)
+        self._canonical = CanonicalTokens(checkpoint.vocabulary, self._sorted)
+        self._splitter = PromptSplitter(checkpoint.vocabulary, self._sorted, self._canonical)
+        self._lanes: WeakKeyDictionary[RequestLane, _LaneBytes] = WeakKeyDictionary()
 
     def read(self, term: Prompted | Likelihood, prompt: Prompt) -> tuple[int, ...]:
         """Return the prompt as tokens of the model. Raises as `PromptedScorer.read` does."""
@@ -90,14 +77,14 @@ class ByteScorer(PromptedScorer):
 
     @property
     def lacking(self) -> tuple[int, ...] | None:
-        """The bytes and the end that the model has no token for; None if it has all."""
+        """The bytes that no token of the model has, and the end if it has none; None for none."""
         return tuple(sorted(self._sorted.lacking)) or None
 
     def tokens_left(self, reading: Reading) -> int:
         """Return the number of bytes that surely fit the context: each token has at least one."""
         assert not isinstance(reading, str)
-        firm, tail = self._cut(reading)
-        return self.context_length - firm - len(tail)
+        prompt = self._splitter.split(reading)
+        return self.context_length - len(prompt.tokens) - len(prompt.tail)
 
     def open(
         self,
@@ -108,29 +95,24 @@ class ByteScorer(PromptedScorer):
     ) -> RequestLane:
         """Return the lane of a request's text, which reads the firm tokens of the prompt."""
         assert not isinstance(reading, str)
-        firm, tail = self._cut(reading)
-        lane = super().open(terms, reading[:firm], salt, loaded)
-        assert isinstance(lane, PromptedLane)
-        first = max((i + 1 for i in range(firm) if reading[i] in self._special), default=0)
-        return _ByteLane(
-            lane.reading,
-            lane.key,
-            lane.adapter,
-            lane.exits,
-            text=lane.text,
-            tail=tail,
-            before=self._canonical.last(reading[first:firm]),
-            vocabulary=self.vocabulary,
-        )
+        prompt = self._splitter.split(reading)
+        lane = super().open(terms, prompt.tokens, salt, loaded)
+        self._lanes[lane] = _LaneBytes(prompt)
+        return lane
 
     def lane_text(self, lane: RequestLane, more: int) -> LaneText:
         """Return the text of a lane with `more` bytes after the prompt, as `memory` counts it.
 
         A token for each byte is an upper bound.
         """
-        assert isinstance(lane, _ByteLane)
         most = self.context_length - len(lane.prompt)
-        return replace(lane.text, more=min(more + len(lane.tail), most))
+        tail = self._lanes[lane].prompt.tail
+        return replace(super().lane_text(lane, 0), more=min(more + len(tail), most))
+
+    def uncached(self, lane: RequestLane) -> int:
+        """Return the number of bytes in the part of the prompt that was not cached."""
+        tokens = lane.prompt[lane.cached or 0 :]
+        return len(self.vocabulary.spell(tokens).encode()) + len(self._lanes[lane].prompt.tail)
 
     def score(self, spans: Sequence[Span]) -> list[Answer | None]:
         """Return log-probabilities [count, 257] of each span.
@@ -138,56 +120,49 @@ class ByteScorer(PromptedScorer):
         For a likelihood, return [count, 1]. An answer is None while its text is still being read.
         """
         asked: dict[RequestLane, tuple[int, ...]] = {}
+        waiting: list[Span] = []
         questions: list[Span] = []
         for span in spans:
             tokens = self._wanted(span)
+            if tokens is None:
+                continue
+            waiting.append(span)
             # A lane reads one cover at a time. Its other terms mostly want the same cover.
-            if tokens is not None and asked.setdefault(span.lane, tokens) == tokens:
+            if asked.setdefault(span.lane, tokens) == tokens:
                 questions.append(Span(_model_of(span.term), span.lane, tokens))
-        for question, answer in zip(questions, super().score(questions), strict=True):
+        answers = super().score(questions) if questions else []
+        for question, answer in zip(questions, answers, strict=True):
             if answer is not None:
-                lane, [row] = question.lane, answer.rows
-                assert isinstance(lane, _ByteLane)
-                lane.passes = lane.passes | answer.passes
-                self._text(lane, question.term).receive(asked[lane], vector(row))
-        return moved_to([self._answer(span) for span in spans], self._answers_on)
+                lane = question.lane
+                self._lanes[lane].passes |= answer.passes
+                [row] = answer.rows
+                self._covered(lane, question.term).receive(asked[lane], vector(row))
+        unfinished = {id(span) for span in waiting if self._wanted(span) is not None}
+        found = [None if id(span) in unfinished else self._answer(span) for span in spans]
+        return moved_to(found, self._answers_on)
 
     def _wanted(self, span: Span) -> tuple[int, ...] | None:
-        lane = span.lane
-        assert isinstance(lane, _ByteLane)
-        return self._text(lane, _model_of(span.term)).wanted(
-            [*lane.tail, *span.continuation], span.count
-        )
+        """Return the tokens of a cover after which the model is asked, or None if all are known."""
+        data = [*self._lanes[span.lane].prompt.tail, *span.continuation]
+        return self._covered(span.lane, _model_of(span.term)).wanted(data, span.count)
 
-    def _answer(self, span: Span) -> Answer | None:
-        """Return the answer to a span, or None if a cover is still to be read."""
-        lane = span.lane
-        assert isinstance(lane, _ByteLane)
-        if self._wanted(span) is not None:
-            return None
-        text = self._text(lane, _model_of(span.term))
+    def _answer(self, span: Span) -> Answer:
+        lane, text = self._lanes[span.lane], self._covered(span.lane, _model_of(span.term))
         if isinstance(span.term, Likelihood):
-            values = torch.tensor(text.likelihoods(span.count, len(lane.tail)))[:, None]
+            values = torch.tensor(text.likelihoods(span.count, len(lane.prompt.tail)))[:, None]
         else:
             values = torch.stack(text.rows(span.count))
         passes, lane.passes = lane.passes, frozenset()
-        return Answer(rows_of(values), passes, lane.cached or 0)
+        return Answer(rows_of(values), passes, span.lane.cached or 0)
 
-    def _text(self, lane: _ByteLane, term: Term) -> CoveredText:
+    def _covered(self, lane: RequestLane, term: Term) -> CoveredText:
         """Return the text of a lane, as the model or one of its early exits reads it."""
-        text = lane.texts.get(term)
+        known = self._lanes[lane]
+        text = known.covered.get(term)
         if text is None:
-            canonical = self._canonical if self._compares else None
-            text = lane.texts[term] = CoveredText(self._sorted, canonical, lane.before)
+            new = CoveredText(self._sorted, self._canonical, known.prompt.before)
+            text = known.covered[term] = new
         return text
-
-    def _cut_prompt(self, prompt: tuple[int, ...]) -> tuple[int, bytes]:
-        """Return how many tokens of a prompt are firm, and the bytes of the others.
-
-        At least one token is firm, because a model reads no empty text.
-        """
-        firm = max(1, self._canonical.firm(prompt, self._special))
-        return firm, self._sorted.bytes_of(prompt[firm:])
 
 
 def _model_of(term: Term) -> Term:

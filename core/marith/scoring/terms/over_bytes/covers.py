@@ -19,13 +19,17 @@ from torch import Tensor
 
 from marith.scoring.lane_text import common
 from marith.scoring.terms.over_bytes.byte_vocabulary import END, SIZE
-from marith.scoring.terms.over_bytes.canonical import Canonical
+from marith.scoring.terms.over_bytes.canonical_tokens import CanonicalTokens
 from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 
 # A text that is rolled back by this number of bytes or more is read again from its beginning.
 KEPT = 128
 # A cover that ends at the last byte has at least this weight, so that the text can always go on.
 _LEAST = 1e-300
+# A byte of less probability is impossible. So small are only the weights of covers of this kind.
+_IMPOSSIBLE = 1e-200
+# A token is compared with at most this number of tokens before it.
+_COMPARED = 128
 
 
 @dataclass(slots=True, eq=False)
@@ -72,7 +76,7 @@ class CoveredText:
     """
 
     def __init__(
-        self, tokens: SortedTokens, canonical: Canonical | None, before: Sequence[int] = ()
+        self, tokens: SortedTokens, canonical: CanonicalTokens | None, before: Sequence[int] = ()
     ) -> None:
         self._tokens, self._canonical, self._before = tokens, canonical, tuple(before)
         self._forget()
@@ -90,7 +94,8 @@ class CoveredText:
 
         Return None if the distributions at the last `count` places of the text are known.
         """
-        self._cut(data, count)
+        assert count <= KEPT
+        self._roll_back(data, count)
         while True:
             place = self._places[-1]
             if place.row is not None and len(self._data) == len(data):
@@ -106,9 +111,9 @@ class CoveredText:
     def receive(self, tokens: tuple[int, ...], logprobs: Tensor) -> None:
         """Take the log-probabilities [vocab] after the tokens that were wanted."""
         [cover] = [one for one in self._places[-1].covers if one.tokens == tokens]
-        probabilities = logprobs.exp().double().cpu().numpy()
-        cover.masses = probabilities[self._tokens.ids[cover.low : cover.high]]
-        cover.ends = probabilities[self._tokens.end_ids]
+        row = logprobs.cpu().double().numpy()
+        cover.masses = np.exp(row[self._tokens.ids[cover.low : cover.high]])
+        cover.ends = np.exp(row[self._tokens.end_ids])
 
     def rows(self, count: int) -> list[Tensor]:
         """Return the log-probabilities [257] at the last `count` places, at most `KEPT`."""
@@ -119,11 +124,17 @@ class CoveredText:
         """Return the log-likelihood of the bytes from `start` on, at the last `count` places."""
         return [end - self._sums[start] for end in self._sums[-count:]]
 
-    def _cut(self, data: Sequence[int], count: int) -> None:
+    def _roll_back(self, data: Sequence[int], count: int) -> None:
         """Drop the bytes from the first one on that differs from a text.
 
         If too few places would be left for the last `count` places of the text, begin it again.
         """
+        last = self._places[-1]
+        if last.row is not None and bool(last.row[0].isnan()):
+            # The engine repeats a step that computed NaN, so the model is asked again.
+            last.row = None
+            for cover in last.covers:
+                cover.masses = cover.ends = None
         same = common(self._data, list(data))
         dropped = len(self._data) - same
         left = len(self._places) - dropped
@@ -139,12 +150,16 @@ class CoveredText:
         mass = np.zeros(SIZE)
         for cover in covers:
             assert cover.masses is not None
-            there = self._tokens.column(cover.depth, cover.low, cover.high)
+            next_bytes = self._tokens.column(cover.depth, cover.low, cover.high)
             # A slice has no token that ends here, because such a token begins a cover of its own.
-            firsts = np.flatnonzero(np.diff(there, prepend=-1))
-            mass[there[firsts]] += cover.weight * np.add.reduceat(cover.masses, firsts)
+            firsts = np.flatnonzero(np.diff(next_bytes, prepend=-1))
+            mass[next_bytes[firsts]] += cover.weight * np.add.reduceat(cover.masses, firsts)
             if cover.depth == 0 and cover.ends is not None:
                 mass[END] += cover.weight * float(cover.ends.sum())
+        mass[mass < _IMPOSSIBLE] = 0
+        if not mass.any():
+            # The model allows nothing but special tokens, which no text has.
+            mass.fill(1)
         with np.errstate(divide="ignore"):
             return torch.from_numpy(np.log(mass / mass.sum())).float()
 
@@ -176,8 +191,8 @@ class CoveredText:
         longer: list[Cover] = []
         for cover in covers:
             assert cover.masses is not None
-            there = self._tokens.column(cover.depth, cover.low, cover.high)
-            start, stop = (int(place) for place in np.searchsorted(there, (byte, byte + 1)))
+            next_bytes = self._tokens.column(cover.depth, cover.low, cover.high)
+            start, stop = (int(place) for place in np.searchsorted(next_bytes, (byte, byte + 1)))
             low, high = cover.low + start, cover.low + stop
             ended = int(np.searchsorted(self._tokens.column(cover.depth + 1, low, high), 0))
             masses = cover.masses[start:stop]
@@ -196,10 +211,16 @@ class CoveredText:
         return [cover for cover in (*kept, *longer) if cover.start <= first]
 
     def _forced(self, covers: Sequence[Cover], byte: int) -> Cover:
-        """Return a cover with a byte that the model holds for impossible, as a token by itself."""
+        """Return a cover of a text that goes on with a byte that the model considers impossible.
+
+        The byte is a token by itself. If there is no such token, the model does not read it.
+        """
         best = max((cover for cover in covers if not cover.depth), key=_likelihood)
-        token = int(self._tokens.ids[bisect_left(self._tokens.texts, bytes([byte]))])
-        return Cover((*best.tokens, token), _LEAST, 0, len(self._tokens), start=best.start)
+        place = bisect_left(self._tokens.sorted_bytes, bytes([byte]))
+        if self._tokens.sorted_bytes[place : place + 1] != [bytes([byte])]:
+            return replace(best, weight=_LEAST)
+        tokens = (*best.tokens, int(self._tokens.ids[place]))
+        return Cover(tokens, _LEAST, 0, len(self._tokens), start=best.start)
 
     def _kept(self, whole: Sequence[Cover]) -> Sequence[Cover]:
         """Return the covers whose last token has just ended, without those that are not canonical.
@@ -218,8 +239,9 @@ class CoveredText:
 
     def _goes_on(self, cover: Cover) -> bool:
         assert self._canonical is not None
-        *before, token = cover.tokens[cover.start :]
-        return self._canonical.goes_on([*(() if cover.start else self._before), *before], token)
+        first = max(cover.start, len(cover.tokens) - 1 - _COMPARED)
+        own = cover.tokens[first:] if first else (*self._before, *cover.tokens)
+        return not own or self._canonical.goes_on(own[:-1], own[-1])
 
     def _after_end(self, covers: Sequence[Cover]) -> list[Cover]:
         """Return the covers of a text that goes on after an end: one, with the likeliest end."""

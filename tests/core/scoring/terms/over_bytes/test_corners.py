@@ -14,7 +14,7 @@ from support.byte_models import CORNERS, END, END_OF_BYTES, HashModel, byte_leve
 from tokenizers import AddedToken
 
 from marith.scoring.prompting.tokenizer import Vocabulary
-from marith.scoring.terms.over_bytes.canonical import Canonical
+from marith.scoring.terms.over_bytes.canonical_tokens import CanonicalTokens
 from marith.scoring.terms.over_bytes.covers import KEPT, CoveredText
 from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 
@@ -34,10 +34,10 @@ kinds = st.sampled_from(sorted(CORNERS))
 
 
 @cache
-def sorted_tokens(kind: str) -> tuple[SortedTokens, Canonical]:
+def sorted_tokens(kind: str) -> tuple[SortedTokens, CanonicalTokens]:
     vocabulary = hash_model(kind).vocabulary()
     tokens = SortedTokens(vocabulary)
-    return tokens, Canonical(vocabulary, tokens)
+    return tokens, CanonicalTokens(vocabulary, tokens)
 
 
 def new_text(kind: str, before: Sequence[int] = ()) -> CoveredText:
@@ -186,7 +186,7 @@ class StrictModel(HashModel):
 
 @given(st.sampled_from(["byte level", "pieces", "no bytes"]), bytes_of_texts)
 @example("byte level", b"the cat that the cat")
-def test_a_text_that_a_model_holds_for_impossible_goes_on(kind: str, data: bytes) -> None:
+def test_a_text_that_a_model_considers_impossible_goes_on(kind: str, data: bytes) -> None:
     model = StrictModel(kind)
     for text in (new_text(kind), CoveredText(sorted_tokens(kind)[0], None)):
         some = [*data[:12], END_OF_BYTES, *data[12:20]]
@@ -220,7 +220,7 @@ def test_bytes_that_a_vocabulary_lacks_are_not_read() -> None:
     assert rows.shape[0] == same.shape[0] + 3
     for cover in covers._places[-1].covers:
         assert tokens.bytes_of(cover.tokens) == b"the  cat"[: -cover.depth or None]
-        ends = np.cumsum([len(tokens.data[token]) for token in cover.tokens])
+        ends = np.cumsum([len(tokens.bytes_of_token[token]) for token in cover.tokens])
         assert {3, 4} <= {*ends.tolist()}
     assert covers.likelihoods(1)[0] == pytest.approx(
         sum(np.log(rows[i][byte]) for i, byte in enumerate("theQ é cat".encode())
@@ -236,10 +236,13 @@ def test_text_after_a_mark_of_reasoning_is_encoded_by_itself() -> None:
     tokens = SortedTokens(vocabulary)
     opened, closed = (tokenizer.convert_tokens_to_ids(mark) for mark in MARKS)
     assert tokens.marks == {opened, closed}
-    model, covers = hash_model("byte level"), CoveredText(tokens, Canonical(vocabulary, tokens))
+    model, covers = (
+        hash_model("byte level"),
+        CoveredText(tokens, CanonicalTokens(vocabulary, tokens)),
+    )
     text = "12 <think>the  cat</think>\n\nthat"
     while (wanted := covers.wanted(text.encode())) is not None:
-        row = np.full(len(tokens.data), 1e-4)
+        row = np.full(len(tokens.bytes_of_token), 1e-4)
         row[: model.size] = model.after([token for token in wanted if token < model.size])
         covers.receive(wanted, torch.from_numpy(row / row.sum()).log())
     parts = [vocabulary.encode(part) for part in ("12 ", "the  cat", "\n\nthat")]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from marith import Engine, Prompted
 from marith.scoring.terms.over_bytes.byte_vocabulary import END, SIZE
-from marith.scoring.terms.over_bytes.canonical import Canonical
+from marith.scoring.terms.over_bytes.canonical_tokens import CanonicalTokens
 from marith.scoring.terms.over_bytes.covers import CoveredText
 from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 
@@ -53,7 +53,7 @@ def _by_enumeration(engine: Engine, tokens: SortedTokens, data: bytes, every: bo
 
     def visit(ids: tuple[int, ...], probability: float, left: bytes) -> None:
         row = _after(engine, ids).double().exp().numpy()
-        for token, text in enumerate(tokens.data):
+        for token, text in enumerate(tokens.bytes_of_token):
             if text and left.startswith(text):
                 if goes_on((*ids, token)):
                     visit((*ids, token), probability * row[token], left[len(text) :])
@@ -71,7 +71,7 @@ def _by_enumeration(engine: Engine, tokens: SortedTokens, data: bytes, every: bo
 def test_the_bytes_agree_with_the_enumeration_of_all_covers(
     engine: Engine, tokens: SortedTokens, text: str, every: bool
 ) -> None:
-    canonical = None if every else Canonical(engine._registry.vocabulary, tokens)
+    canonical = None if every else CanonicalTokens(engine._registry.vocabulary, tokens)
     data = text.encode()
     rows = _along(engine, CoveredText(tokens, canonical), data)
     for end in range(len(data) + 1):
@@ -83,7 +83,7 @@ def test_the_bytes_agree_with_the_enumeration_of_all_covers(
 def test_a_text_that_is_rolled_back_has_the_distributions_of_a_new_text(
     engine: Engine, tokens: SortedTokens
 ) -> None:
-    canonical = Canonical(engine._registry.vocabulary, tokens)
+    canonical = CanonicalTokens(engine._registry.vocabulary, tokens)
     text = CoveredText(tokens, canonical)
     _along(engine, text, b"The cat sat on the mat.")
     for data in (b"The cat said", b"The", b"", b"Two dogs"):

@@ -12,7 +12,7 @@ from support.byte_models import CORNERS, KINDS, ByteModel, byte_model, hash_mode
 from marith import Engine, Prompted
 from marith.request.prompt import to_prompt
 from marith.scoring.prompting.templates import to_tokens
-from marith.scoring.terms.over_bytes.canonical import Canonical
+from marith.scoring.terms.over_bytes.canonical_tokens import CanonicalTokens
 from marith.scoring.terms.over_bytes.covers import CoveredText
 from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 
@@ -27,7 +27,7 @@ def along(
     """Return the probabilities after each beginning of a text, [len(data) + 1, 257]."""
     tokens = SortedTokens(model.vocabulary())
     if text is None:
-        compared = Canonical(model.vocabulary(), tokens) if canonical else None
+        compared = CanonicalTokens(model.vocabulary(), tokens) if canonical else None
         text = CoveredText(tokens, compared)
     while (wanted := text.wanted(data)) is not None:
         text.receive(wanted, torch.from_numpy(model.after([0, *wanted])).log())
@@ -80,7 +80,7 @@ def test_covers_are_near_all_tokenisations_for_a_trained_model(
     far: list[float] = []
     for data in (text.encode() for text in ANSWERS):
         rows = []
-        for canonical in (Canonical(vocabulary, tokens), None):
+        for canonical in (CanonicalTokens(vocabulary, tokens), None):
             text = CoveredText(tokens, canonical)
             while (wanted := text.wanted(data)) is not None:
                 text.receive(wanted, engine.next_logprobs(start, continuation=list(wanted)))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.byte_models import CORNERS, KINDS, START, hash_model
 
-from marith.scoring.terms.over_bytes.canonical import Canonical
+from marith.scoring.terms.over_bytes.canonical_tokens import CanonicalTokens
 from marith.scoring.terms.over_bytes.covers import CoveredText
+from marith.scoring.terms.over_bytes.firm_prompt import PromptSplitter
 from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 
 WORDS = (
@@ -19,12 +22,17 @@ WORDS = (
 texts = st.lists(st.sampled_from(WORDS) | st.text(max_size=3), max_size=6).map("".join)
 
 
+@cache
+def splitter(kind: str) -> PromptSplitter:
+    vocabulary = hash_model(kind).vocabulary()
+    tokens = SortedTokens(vocabulary)
+    return PromptSplitter(vocabulary, tokens, CanonicalTokens(vocabulary, tokens))
+
+
 def firm_tokens(kind: str, prompt: str) -> tuple[list[int], int]:
     """Return the tokens of a prompt, and how many of them are firm."""
-    vocabulary = hash_model(kind).vocabulary()
-    tokens = vocabulary.encode(prompt, start=True)
-    canonical = Canonical(vocabulary, SortedTokens(vocabulary))
-    return tokens, canonical.firm(tokens, vocabulary.special_ids)
+    tokens = hash_model(kind).vocabulary().encode(prompt, start=True)
+    return tokens, len(splitter(kind).split(tuple(tokens)).tokens)
 
 
 @pytest.mark.parametrize("kind", CORNERS.keys() - {"composed characters", "no bytes"})
@@ -52,11 +60,10 @@ def test_nearly_all_of_a_prompt_is_firm(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", CORNERS)
 def test_a_prompt_that_ends_with_a_special_token_is_firm(kind: str) -> None:
-    vocabulary = hash_model(kind).vocabulary()
-    canonical = Canonical(vocabulary, SortedTokens(vocabulary))
-    tokens = [*vocabulary.encode("the th"), START]
-    assert canonical.firm(tokens, vocabulary.special_ids) == len(tokens)
-    assert canonical.firm([START], vocabulary.special_ids) == 1
+    tokens = (*hash_model(kind).vocabulary().encode("the th"), START)
+    for prompt in (tokens, (START,)):
+        split = splitter(kind).split(prompt)
+        assert (split.tokens, split.tail) == (prompt, b"")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -76,7 +83,7 @@ def test_the_bytes_after_the_firm_tokens_are_read_as_if_all_were(
     if model.bytes_of(tokens).decode(errors="replace").removeprefix(" ") != prompt.lstrip(" "):
         return  # The tokenizer changes this text.
     known = SortedTokens(model.vocabulary())
-    canonical = Canonical(model.vocabulary(), known)
+    canonical = CanonicalTokens(model.vocabulary(), known)
     head, tail = tokens[:firm], model.bytes_of(tokens[firm:])
     part = CoveredText(known, canonical, canonical.last(head[1:]))
     whole = CoveredText(known, canonical)
