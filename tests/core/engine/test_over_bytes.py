@@ -186,9 +186,18 @@ def test_drafts_change_no_text_at_temperature_zero(pair: Pair) -> None:
             pair.engine.generate(
                 PROMPT, formula, pair.terms, Sampling(0.0), Stop(16), plan, grammar=LETTERS[0]
             ).text
-            for plan in (None, "auto", Plan.factors({"M": 1, "b": 3}), Plan.drafts("b", length=3))
+            for plan in (None, Plan.factors({"M": 1, "b": 3}), Plan.drafts("b", length=3))
         }
         assert len(texts) == 1
+
+
+def test_no_byte_is_drafted_by_itself(pair: Pair) -> None:
+    auto, none = (
+        pair.engine.open(Request(PROMPT, THREE, pair.terms, speculation=plan)).plan
+        for plan in ("auto", None)
+    )
+    assert not none.drafts
+    assert (auto.drafts, auto.factors, auto.chooses_lengths) == ((), {}, False)
 
 
 def test_a_prompt_may_end_inside_a_word(pair: Pair) -> None:

@@ -117,8 +117,15 @@ def test_each_byte_is_inspected_and_completes_a_character(web: httpx.Client) -> 
     assert [position["token"] for position in positions] == BYTES
     assert [position["text"] for position in positions[:3]] == ["\\xc3", "\\xa9", ","]
     assert [position["completed"] for position in positions[:3]] == ["", "é", None]
-    what_if = ask(
-        web, "/v1/what_if", messages=CHAT, seed=1, continuation=BYTES[:4], ended=False, number=0,
-        values=[0.9],
-    )  # fmt: skip
-    assert what_if["tokens"] != [[]]
+
+
+def test_the_numbers_of_a_formula_are_tried_on_the_bytes_of_an_answer(web: httpx.Client) -> None:
+    asked = {"messages": CHAT, "seed": 1, "ignore_eos": True}
+    answer = ask(web, "/v1/chat/completions", **asked, max_tokens=12, logprobs=True)
+    listed = answer["choices"][0]["logprobs"]["content"]
+    data = [byte for each in listed for byte in each["bytes"]]
+    same, other = 0.9, 0.0
+    found = ask(web, "/v1/what_if", **asked, continuation=data, number=0, values=[same, other])
+    assert found["tokens"][0] == data
+    assert found["first_flip"][0] is None
+    assert 0 <= found["first_flip"][1] < len(data)

@@ -89,3 +89,11 @@ def test_covers_are_near_all_tokenisations_for_a_trained_model(
     report(f"covers and all tokenisations: mean TV {np.mean(far):.1e}, largest {max(far):.1e}")
     assert np.mean(far) < 1e-4
     assert max(far) < 2e-3
+
+
+def test_the_covers_of_a_text_have_more_mass_than_its_canonical_tokens(engine: Engine) -> None:
+    text = "The cat said that she's been to 12 towns.\n\nThen it slept."
+    terms = {"M": Prompted(template="plain")}
+    with Engine.load("pocket", over="bytes") as over_bytes:
+        covers = sum(over_bytes.score("A story. ", text, "M", terms))
+    assert covers >= sum(engine.score("A story. ", text, "M", terms)) - 1e-3
