@@ -92,8 +92,17 @@ def endless(tokenizer: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def pieces(prepended: bool = False, bytes_too: bool = True) -> PreTrainedTokenizerFast:
-    """Return a BPE as SentencePiece has it, in which `▁` is a space.
+def unbegun(tokenizer: PreTrainedTokenizerFast) -> PreTrainedTokenizerFast:
+    """Return a tokenizer that writes no first token before a text."""
+    tokenizer.bos_token = None
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(single="$A")
+    return tokenizer
+
+
+def pieces(
+    prepended: bool = False, bytes_too: bool = True, texts: Sequence[str] = SAMPLE[:3]
+) -> PreTrainedTokenizerFast:
+    """Return a BPE as SentencePiece has it, in which `▁` is a space, with the characters of texts.
 
     If `prepended`, a space is put before every text. With `bytes_too`, each byte is a token, which
     is used for characters that are not in the vocabulary; else such characters are unknown.
@@ -105,7 +114,7 @@ def pieces(prepended: bool = False, bytes_too: bool = True) -> PreTrainedTokeniz
     trainer = trainers.BpeTrainer(
         vocab_size=len(fallback) + 90, special_tokens=[*SPECIAL, *fallback], show_progress=False
     )
-    raw.train_from_iterator(SAMPLE[:3], trainer)
+    raw.train_from_iterator(texts, trainer)
     raw = Tokenizer.from_str(without_special_bytes(raw.to_str()))
     first = [normalizers.Prepend("▁")] if prepended else []
     raw.normalizer = normalizers.Sequence([*first, normalizers.Replace(" ", "▁")])
@@ -158,6 +167,8 @@ CORNERS: dict[str, Callable[[], PreTrainedTokenizerFast]] = {
     "composed characters": _composing,
     "a space and a tab": _with_tab,
     "no bytes": lambda: pieces(bytes_too=False),
+    "whole characters": lambda: pieces(bytes_too=False, texts=SAMPLE[:4]),
+    "no first token": lambda: unbegun(byte_level()),
     "no end": lambda: endless(byte_level()),
 }
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chi2
-from support.byte_models import END_OF_BYTES, KINDS, ByteModel, byte_model, saved
+from support.byte_models import END, END_OF_BYTES, KINDS, ByteModel, byte_model, saved
 
 from marith import Engine, Grammar, NGram, Plan, Prompted, Request, Sampling, Stop
 from marith.decoding.evaluate import evaluate
@@ -95,6 +95,17 @@ def test_one_model_has_the_law_of_its_bytes(kind: str) -> None:
                 space = first if prompt else b""
                 expected = model.law(space + prompt.encode() + data[:end])
                 np.testing.assert_allclose(row.numpy(), expected, atol=1e-5, rtol=1e-3)
+
+
+def test_a_model_without_a_first_token_may_begin_with_a_part_of_a_word() -> None:
+    """The model reads the token that stands for an empty text, and then the bytes."""
+    model = byte_model("no first token")
+    assert model.vocabulary().encode("th", start=True) == model.encode("th")
+    with Engine.load(model.model, tokenizer=model.tokenizer, over="bytes") as engine:
+        for prompt, data in (("", "the"), ("th", "e"), ("the", "")):
+            row = engine.next_logprobs(prompt, continuation=data).double().exp()
+            expected = model.law(b"the", start=[END])
+            np.testing.assert_allclose(row.numpy(), expected, atol=1e-5, rtol=1e-3)
 
 
 THREE = "M + 0.5*b - 0.7*A"

@@ -228,6 +228,25 @@ def test_bytes_that_a_vocabulary_lacks_are_not_read() -> None:
     )  # fmt: skip
 
 
+def test_a_character_that_is_a_token_is_read_byte_by_byte() -> None:
+    """The vocabulary has no tokens for single bytes of it."""
+    tokens, _ = sorted_tokens("whole characters")
+    model, begun = hash_model("whole characters"), "the 東 caf".encode()
+    assert not {*"é東京".encode()} & tokens.lacking
+    assert {*"Qö".encode()} & tokens.lacking == {ord("Q"), 0xB6}
+    for character in ("é", "東"):
+        data = begun + character.encode()
+        rows = ask(model, new_text("whole characters"), data)
+        for end in range(len(begun), len(data)):
+            expected = model.law(data[:end], start=())
+            np.testing.assert_allclose(rows[end], expected, atol=1e-5, rtol=1e-3)
+            assert rows[end][data[end]] > 0
+        # Inside the character, only what goes on with a character of the vocabulary is possible.
+        first = data[len(begun) : len(begun) + 1]
+        ways = {text[1] for text in model.data if text[:1] == first}
+        assert {*np.flatnonzero(rows[len(begun) + 1])} == ways
+
+
 def test_text_after_a_mark_of_reasoning_is_encoded_by_itself() -> None:
     """The mark is a special token here, whose name is text; its name in ordinary tokens is too."""
     tokenizer = byte_level(added=[AddedToken(mark, special=True) for mark in MARKS])

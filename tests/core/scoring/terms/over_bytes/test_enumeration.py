@@ -54,10 +54,15 @@ def test_bytes_have_the_probability_of_all_their_tokenisations(kind: str, text: 
     require_enumeration(byte_model(kind), text.encode(), canonical=False)
 
 
-@pytest.mark.parametrize("kind", CORNERS.keys() - {"no bytes", "composed characters"})
+@pytest.mark.parametrize("kind", CORNERS)
 def test_every_corner_has_the_covers_of_its_tokenizer(kind: str) -> None:
+    model, count = hash_model(kind), 0
     for text in (*TEXTS, "1234567", "<think> 1", "at  the", "a cats"):
-        require_enumeration(hash_model(kind), text.encode(), canonical=True)
+        # Some tokenizers lack a character, or compose characters.
+        if model.bytes_of(model.encode(text)) == text.encode():
+            require_enumeration(model, text.encode(), canonical=True)
+            count += 1
+    assert count >= 4
 
 
 @pytest.fixture(scope="module")

@@ -31,8 +31,13 @@ def splitter(kind: str) -> PromptSplitter:
 
 def firm_tokens(kind: str, prompt: str) -> tuple[list[int], int]:
     """Return the tokens of a prompt, and how many of them are firm."""
-    tokens = hash_model(kind).vocabulary().encode(prompt, start=True)
-    return tokens, len(splitter(kind).split(tuple(tokens)).tokens)
+    vocabulary = hash_model(kind).vocabulary()
+    tokens = vocabulary.encode(prompt, start=True)
+    firm = splitter(kind).split(tuple(tokens)).tokens
+    if kind == "no first token" and firm == (vocabulary.start_id,):
+        return tokens, 0
+    assert firm == tuple(tokens[: len(firm)])
+    return tokens, len(firm)
 
 
 @pytest.mark.parametrize("kind", CORNERS.keys() - {"composed characters", "no bytes"})
@@ -44,7 +49,6 @@ def firm_tokens(kind: str, prompt: str) -> tuple[list[int], int]:
 @example("   <thi", "nk>")
 def test_no_continuation_changes_the_firm_tokens(kind: str, prompt: str, more: str) -> None:
     tokens, firm = firm_tokens(kind, prompt)
-    assert firm <= len(tokens)
     longer = hash_model(kind).vocabulary().encode(prompt + more, start=True)
     assert longer[:firm] == tokens[:firm]
 
