@@ -141,6 +141,14 @@ class ByteScorer(PromptedScorer):
         found = [None if id(span) in unfinished else self._answer(span) for span in spans]
         return moved_to(found, self._answers_on)
 
+    def forget(self) -> None:
+        """Drop all keys, values and states, and the covered texts, which may have NaN."""
+        super().forget()
+        # Another thread may open a lane meanwhile, so the lanes are listed at once.
+        for reference in self._lanes.keyrefs():
+            if (lane := reference()) is not None:
+                self._lanes[lane].covered.clear()
+
     def _wanted(self, span: Span) -> tuple[int, ...] | None:
         """Return the tokens of a cover after which the model is asked, or None if all are known."""
         data = [*self._lanes[span.lane].prompt.tail, *span.continuation]

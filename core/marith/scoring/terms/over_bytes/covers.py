@@ -129,12 +129,6 @@ class CoveredText:
 
         If too few places would be left for the last `count` places of the text, begin it again.
         """
-        last = self._places[-1]
-        if last.row is not None and bool(last.row[0].isnan()):
-            # The engine repeats a step that computed NaN, so the model is asked again.
-            last.row = None
-            for cover in last.covers:
-                cover.masses = cover.ends = None
         same = common(self._data, list(data))
         dropped = len(self._data) - same
         left = len(self._places) - dropped
