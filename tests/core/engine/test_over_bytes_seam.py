@@ -222,6 +222,8 @@ def test_adapters_vectors_and_exits_have_their_bytes(
         Prompted(exit_layer=2),
         Prompted(vectors={vector: 3.0}),
         Prompted("Be brief.", vectors={vector: -2.0}, positions="answer"),
+        Prompted(adapter="pocket-polite"),
+        Prompted(adapter="pocket-rude"),
     ):
         for data in (b"", b"The", "A river, é 12".encode()):
             got = pocket.next_logprobs(PROMPT, "t", {"t": term}, [*data]).exp()

@@ -1,6 +1,12 @@
-"""Engines over bytes count the prompt in bytes, also the part of it that was cached."""
+"""Scorers over bytes: usage in bytes, and memory that is freed at once."""
+
+import gc
+from weakref import ref
+
+from support.held_passes import scorer_of
 
 from marith import Engine
+from marith.scoring.terms.over_bytes.byte_scorer import ByteScorer
 
 
 def test_usage_counts_the_bytes_of_the_prompt_that_were_cached() -> None:
@@ -11,3 +17,19 @@ def test_usage_counts_the_bytes_of_the_prompt_that_were_cached() -> None:
         # The last token is read again, because only a pass gives the probabilities after it.
         assert again.prompt_tokens == first.prompt_tokens
         assert again.cached_tokens == first.prompt_tokens - len("<|assistant|>")
+
+
+def test_a_scorer_that_nobody_uses_is_freed_without_the_garbage_collector() -> None:
+    with Engine.load("pocket", over="bytes") as engine:
+        own = scorer_of(engine)
+        scorer = ByteScorer(own.checkpoint, own.runner)
+        tokens = tuple(own.vocabulary.encode("What is a cat?"))
+        lane = scorer.open([], tokens, None, None)
+        assert scorer.tokens_left(tokens) > 0
+        gc.disable()
+        try:
+            left = ref(scorer)
+            del scorer, lane
+            assert left() is None
+        finally:
+            gc.enable()

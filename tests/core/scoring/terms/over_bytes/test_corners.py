@@ -195,6 +195,48 @@ def test_a_text_that_a_model_considers_impossible_goes_on(kind: str, data: bytes
         np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.parametrize("nats", [120.0, float("inf")])
+def test_special_tokens_that_are_certain_leave_a_distribution_of_bytes(nats: float) -> None:
+    """Float32 holds no probability of less than exp(-104)."""
+    model, data = hash_model("byte level"), b"the cat 12"
+    others = torch.tensor([bool(text) or token == END for token, text in enumerate(model.data)])
+    [special, *_] = (~others).nonzero()[:, 0].tolist()
+
+    def certain(tokens: Sequence[int]) -> torch.Tensor:
+        row = torch.from_numpy(model.after(tokens)).log() - nats
+        row[special] = 0.0
+        return row.float()
+
+    text = new_text("byte level")
+    while (wanted := text.wanted(data, len(data) + 1)) is not None:
+        text.receive(wanted, certain(wanted))
+    rows = text.rows(len(data) + 1)
+    for row in rows:
+        assert not row.isnan().any()
+        assert float(row.double().exp().sum()) == pytest.approx(1, abs=1e-5)
+    [plain] = ask(model, new_text("byte level"), b"")
+    expected = plain if nats == 120.0 else np.full(len(plain), 1 / len(plain))
+    np.testing.assert_allclose(rows[0].double().exp().numpy(), expected, atol=1e-5, rtol=1e-3)
+
+
+def test_a_long_text_keeps_its_bytes_their_sums_and_the_last_places() -> None:
+    model, text, data = hash_model("byte level"), new_text("byte level"), b"the cat 12 " * 728
+    asked = []
+    for count in (4000, 8000):
+        begun = data[:count]
+        while (wanted := text.wanted(begun)) is not None:
+            asked.append(wanted[-1:])
+            text.receive(wanted, torch.from_numpy(model.after(wanted[-1:])).log())
+        assert len(text._data) == len(text._sums) - 1 == count
+        assert len(text._places) == KEPT
+        # Only the covers of the newest place have probabilities.
+        *older, _ = text._places
+        covers = [cover for place in older for cover in place.covers]
+        assert all(cover.masses is cover.ends is None for cover in covers)
+    # A byte needs about one row of the model.
+    assert len(asked) < 1.5 * len(text._data)
+
+
 @pytest.mark.parametrize("kind", CORNERS)
 def test_names_of_special_tokens_are_text(kind: str) -> None:
     tokens, _ = sorted_tokens(kind)

@@ -62,6 +62,30 @@ def test_nearly_all_of_a_prompt_is_firm(kind: str) -> None:
     assert 0 < len(tail) <= longest + 4
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_a_long_prompt_only_the_last_part_is_encoded(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vocabulary = hash_model(kind).vocabulary()
+    known = SortedTokens(vocabulary)
+    canonical = CanonicalTokens(vocabulary, known)
+    own = PromptSplitter(vocabulary, known, canonical)
+    encoded: list[int] = []
+    encode = canonical._encode
+    monkeypatch.setattr(
+        canonical, "_encode", lambda text: encoded.append(len(text)) or encode(text)
+    )
+    text = "the cat sat on that mat. 12\n" * 3600 + "a" + " " * 64
+    prompt = tuple(vocabulary.encode(text, start=True))
+    split = own.split(prompt)
+    assert sum(encoded) < 20_000
+    encoded.clear()
+    # The whole text says the same, at a much higher cost.
+    stays = own._stay(prompt[1:])
+    assert sum(encoded) > 100_000
+    assert (split.tokens, split.tail) == (prompt[: 1 + stays], known.bytes_of(prompt[1 + stays :]))
+
+
 @pytest.mark.parametrize("kind", CORNERS)
 def test_a_prompt_that_ends_with_a_special_token_is_firm(kind: str) -> None:
     tokens = (*hash_model(kind).vocabulary().encode("the th"), START)
