@@ -202,8 +202,8 @@ def rendered_prompts(
         prepared = engine.open(request, Deadline.of(request.timeout))
     meanings = request.meanings
     spelled: dict[Formula, str] = {
-        term: engine.spell([*map(int, reading)])
-        for term, reading in prepared.lanes.readings.items()
+        term: prepared.lanes.scorers[term].prompt_text(lane)
+        for term, lane in prepared.lanes.lanes.items()
         if isinstance(term, Prompted)
     }
     named = {name: spelled[term] for name, term in meanings.items() if term in spelled}

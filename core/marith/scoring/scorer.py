@@ -72,6 +72,10 @@ class Scorer(Protocol):
         """
         ...
 
+    def prompt_text(self, lane: RequestLane) -> str:
+        """Return the text of the prompt as the term reads it, with special tokens by name."""
+        ...
+
     def uncached(self, lane: RequestLane) -> int:
         """Return how many of the engine's tokens of the prompt were not cached."""
         ...
@@ -137,6 +141,10 @@ class WithoutContext:
     def lane_text(self, lane: RequestLane, more: int) -> LaneText | None:
         """Return None: nothing is cached."""
         return None
+
+    def prompt_text(self, lane: RequestLane) -> str:
+        """Return an empty text: the scorer reads no prompt with a model."""
+        return ""
 
     def uncached(self, lane: RequestLane) -> int:
         """Return 0: the scorer reads no prompt with a model."""

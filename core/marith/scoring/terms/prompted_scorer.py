@@ -142,6 +142,10 @@ class PromptedScorer:
         assert isinstance(lane, _PromptedLane)
         return replace(lane.text, more=min(more, self.tokens_left(lane.prompt)))
 
+    def prompt_text(self, lane: RequestLane) -> str:
+        """Return the text of the prompt as the term reads it, with special tokens by name."""
+        return self.vocabulary.spell(lane.prompt)
+
     def uncached(self, lane: RequestLane) -> int:
         """Return how many of the engine's tokens of the prompt were not cached."""
         return max(0, len(lane.prompt) - (lane.cached or 0))

@@ -109,6 +109,10 @@ class ByteScorer(PromptedScorer):
         tail = self._lanes[lane].prompt.tail
         return replace(super().lane_text(lane, 0), more=min(more + len(tail), most))
 
+    def prompt_text(self, lane: RequestLane) -> str:
+        """Return the text of the prompt as the term reads it, with special tokens by name."""
+        return super().prompt_text(lane) + self._lanes[lane].prompt.tail.decode(errors="replace")
+
     def uncached(self, lane: RequestLane) -> int:
         """Return the number of bytes in the part of the prompt that was not cached."""
         tokens = lane.prompt[lane.cached or 0 :]

@@ -5,7 +5,7 @@ from weakref import ref
 
 from support.held_passes import scorer_of
 
-from marith import Engine
+from marith import Engine, Prompted, rendered_prompts
 from marith.scoring.terms.over_bytes.byte_scorer import ByteScorer
 
 
@@ -33,3 +33,12 @@ def test_a_scorer_that_nobody_uses_is_freed_without_the_garbage_collector() -> N
             assert left() is None
         finally:
             gc.enable()
+
+
+def test_rendered_prompts_are_the_texts_that_each_model_reads() -> None:
+    terms = {"plain": Prompted(template="plain"), "sad": Prompted("Be sad.", model="pocket-draft")}
+    asked = "What is a cat that sle", "M + plain + sad", terms
+    with Engine.load("pocket") as engine, Engine.load("pocket", over="bytes") as over_bytes:
+        rendered = rendered_prompts(over_bytes, *asked)
+        assert rendered == rendered_prompts(engine, *asked)
+        assert rendered["M"].startswith("<|user|>What is a cat that sle")
