@@ -30,5 +30,7 @@ def test_a_page_prints_what_the_real_model_answers(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    file = fetch(MODELS[model])
-    run_page(page, tmp_path, monkeypatch, model, {file.name: file})
+    text = page.read_text(encoding="utf-8")
+    needed = [one for one in MODELS.values() if one is MODELS[model] or one.file in text]
+    files = {one.file: fetch(one) for one in needed}
+    run_page(page, tmp_path, monkeypatch, model, files)

@@ -110,6 +110,7 @@ def _pocket_as_gguf(path: Path) -> None:
 FILES: dict[str, str | Path | Callable[[Path], None]] = {
     ".venv/real/Qwen2.5-Coder-1.5B-Instruct.gguf": _pocket_as_gguf,
     ".venv/real/SmolLM2-135M-Instruct.Q4_1.gguf": _pocket_as_gguf,
+    ".venv/real/gemma-3-270m-q4_k_m.gguf": _pocket_as_gguf,
     "Qwen2.5-Coder-1.5B-Instruct.gguf": _pocket_as_gguf,
     "SmolLM2-135M-Instruct.Q4_1.gguf": _pocket_as_gguf,
     "answer.json": '{"type": "object", "properties": {"glad": {"type": "boolean"}}}',

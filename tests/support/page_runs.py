@@ -34,6 +34,7 @@ from marith.formula.text.calls import CALLS
 LINES_NOT_RUN = {
     "git clone": "it needs the network",
     "python -m tools.real_models": "it fetches packages",
+    "python -m tools.byte_measures": "it reads 17 texts with two models",
     "pip install": "it changes the environment",
     "make ": "it is a target of the Makefile, which exists",
 }
