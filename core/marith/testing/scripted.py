@@ -22,6 +22,7 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedModel,
 )
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from marith.errors import ModelError
@@ -242,7 +243,9 @@ def _opening(tokenizer: Any) -> str:
 
 def _bytes_of(tokenizer: Any) -> list[bytes]:
     """Return the bytes of every token, by its id."""
-    vocabulary, letters = tokenizer.get_vocab(), _letters()
+    vocabulary = tokenizer.get_vocab()
+    # Byte-level vocabularies write each byte as a letter of GPT-2's alphabet.
+    letters = {letter: byte for byte, letter in bytes_to_unicode().items()}
     for letter in letters:
         if letter not in vocabulary:
             raise ModelError(
@@ -253,18 +256,6 @@ def _bytes_of(tokenizer: Any) -> list[bytes]:
         byte_level = token not in tokenizer.added_tokens_decoder and letters.keys() >= set(text)
         data[token] = bytes(letters[letter] for letter in text) if byte_level else text.encode()
     return data
-
-
-def _letters() -> dict[str, int]:
-    """Return the byte of each character in byte-level vocabularies, which use GPT-2's alphabet.
-
-    A printable byte is written as the character of the same number. The other bytes, in order, are
-    written as the characters from 256 on.
-    """
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in printable]
-    shifted = {chr(256 + i): byte for i, byte in enumerate(others)}
-    return {chr(byte): byte for byte in printable} | shifted
 
 
 AutoConfig.register(ScriptedConfig.model_type, ScriptedConfig)

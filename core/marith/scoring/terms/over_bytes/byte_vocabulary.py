@@ -9,6 +9,7 @@ from tokenizers.decoders import ByteLevel as ByteDecoder
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerFast
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from marith.scoring.prompting.tokenizer import Vocabulary
 from marith.scoring.prompting.tool_format import ToolFormat
@@ -48,12 +49,7 @@ class ByteVocabulary(Vocabulary):
 
 def _byte_tokenizer() -> Tokenizer:
     """Return a tokenizer that writes each byte of a text as the token of its number."""
-    # Byte-level tokenizers write printable bytes as themselves, and the others as the characters
-    # from U+0100 on.
-    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = iter(range(0x100, 0x200))
-    letters = {chr(byte if byte in printable else next(others)): byte for byte in range(256)}
-    raw = Tokenizer(BPE(letters, []))
+    raw = Tokenizer(BPE({letter: byte for byte, letter in bytes_to_unicode().items()}, []))
     raw.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
     raw.decoder = ByteDecoder()
     return raw
