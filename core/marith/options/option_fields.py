@@ -115,7 +115,7 @@ class OptionFields(BaseModel):
     max_memory: dict[str, int | str] | None = None
     """With device "auto": the memory for each device, such as {"cuda:0": "20GB", "cpu": "60GB"}."""
     over: Over = "tokens"
-    """What the engine's tokens are: the model's "tokens", or "bytes", which all models share."""
+    """The tokens of the engine: "tokens" of the model, or "bytes", which all models share."""
     speculation: Plan | Literal["auto"] | None = "auto"
     """How much to draft: "auto", a Plan (or its JSON or mapping), or None (or "none")."""
     timeout: float | None = None

@@ -67,10 +67,10 @@ def backend_name(name: str, value: Any, error: type[MarithError] = RequestError)
     raise error(f"{name} must be {known}, not {shown(value)}")
 
 
-def over_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Over:
+def over_name(name: str, value: Any, error: type[MarithError] = RequestError) -> Any:
     """Return what the tokens of an engine are. Raises `error` for an unknown name."""
     if isinstance(value, str) and value in get_args(Over):
-        return value  # type: ignore[return-value]
+        return value
     known = " or ".join(map(repr, get_args(Over)))
     raise error(f"{name} must be {known}, not {shown(value)}")
 

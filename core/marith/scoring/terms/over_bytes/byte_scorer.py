@@ -124,15 +124,11 @@ class ByteScorer(PromptedScorer):
         For a likelihood, return [count, 1]. An answer is None while its text is still being read.
         """
         asked: dict[RequestLane, tuple[int, ...]] = {}
-        waiting: list[Span] = []
         questions: list[Span] = []
         for span in spans:
             tokens = self._wanted(span)
-            if tokens is None:
-                continue
-            waiting.append(span)
             # A lane reads one cover at a time. Its other terms mostly want the same cover.
-            if asked.setdefault(span.lane, tokens) == tokens:
+            if tokens is not None and asked.setdefault(span.lane, tokens) == tokens:
                 questions.append(Span(_model_of(span.term), span.lane, tokens))
         answers = super().score(questions) if questions else []
         for question, answer in zip(questions, answers, strict=True):
@@ -141,8 +137,7 @@ class ByteScorer(PromptedScorer):
                 self._lanes[lane].passes |= answer.passes
                 [row] = answer.rows
                 self._covered(lane, question.term).receive(asked[lane], vector(row))
-        unfinished = {id(span) for span in waiting if self._wanted(span) is not None}
-        found = [None if id(span) in unfinished else self._answer(span) for span in spans]
+        found = [self._answer(span) if self._wanted(span) is None else None for span in spans]
         return moved_to(found, self._answers_on)
 
     def forget(self) -> None:
@@ -178,5 +173,5 @@ class ByteScorer(PromptedScorer):
 
 
 def _model_of(term: Term) -> Term:
-    """Return the term whose distribution is asked: that of a likelihood, or the term itself."""
+    """Return the term inside a likelihood, or any other term itself."""
     return term.of if isinstance(term, Likelihood) else term

@@ -6,6 +6,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from functools import lru_cache
 
+from marith.scoring.lane_text import common
 from marith.scoring.prompting.tokenizer import RECENT, Vocabulary
 from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 
@@ -70,10 +71,7 @@ class CanonicalTokens:
         if decoded is None:
             return 0
         written = self._encode(decoded + _ANCHOR if word_follows else decoded)
-        pairs = enumerate(zip(tokens, written, strict=False))
-        return next(
-            (i for i, (own, other) in pairs if own != other), min(len(tokens), len(written))
-        )
+        return common([*tokens], written)
 
     def _after_mark(self, tokens: Sequence[int]) -> Sequence[int]:
         """Return the tokens after the last mark. The text around a mark is encoded by itself."""

@@ -87,7 +87,7 @@ class CoveredText:
         # The log-likelihoods of all beginnings of the text.
         self._sums = [0.0]
         # The last places, the newest last.
-        self._places = deque([_Place([Cover((), 1.0, 0, len(self._tokens))])], maxlen=KEPT)
+        self._places = deque([_Place([self._new_cover((), 1.0)])], maxlen=KEPT)
 
     def wanted(self, data: Sequence[int], count: int = 1) -> tuple[int, ...] | None:
         """Return tokens after which the model's distribution is needed for a text.
@@ -193,7 +193,7 @@ class CoveredText:
             for place in np.flatnonzero(masses[:ended]):
                 tokens = (*cover.tokens, int(self._tokens.ids[low + place]))
                 weight = max(_LEAST, cover.weight * float(masses[place]))
-                whole.append(Cover(tokens, weight, 0, len(self._tokens), start=cover.start))
+                whole.append(self._new_cover(tokens, weight, cover.start))
             if masses[ended:].any():
                 rest = masses[ended:].copy()
                 longer.append(
@@ -209,12 +209,12 @@ class CoveredText:
 
         The byte is a token by itself. If there is no such token, the model does not read it.
         """
-        best = max((cover for cover in covers if not cover.depth), key=_likelihood)
+        best = _likeliest(covers)
         place = bisect_left(self._tokens.sorted_bytes, bytes([byte]))
         if self._tokens.sorted_bytes[place : place + 1] != [bytes([byte])]:
             return replace(best, weight=_LEAST)
         tokens = (*best.tokens, int(self._tokens.ids[place]))
-        return Cover(tokens, _LEAST, 0, len(self._tokens), start=best.start)
+        return self._new_cover(tokens, _LEAST, best.start)
 
     def _kept(self, whole: Sequence[Cover]) -> Sequence[Cover]:
         """Return the covers whose last token has just ended, without those that are not canonical.
@@ -227,7 +227,7 @@ class CoveredText:
             return whole
         kept = [cover for cover in whole if self._goes_on(cover)]
         if not kept:
-            best = max(whole, key=_likelihood)
+            best = _likeliest(whole)
             kept = [replace(best, start=len(best.tokens))]
         return kept
 
@@ -239,14 +239,18 @@ class CoveredText:
 
     def _after_end(self, covers: Sequence[Cover]) -> list[Cover]:
         """Return the covers of a text that goes on after an end: one, with the likeliest end."""
-        ended = [cover for cover in covers if cover.depth == 0 and cover.ends is not None]
-        best = max(ended, key=_likelihood)
+        best = _likeliest(covers)
         assert best.ends is not None
         end = int(self._tokens.end_ids[int(best.ends.argmax())])
         tokens = (*best.tokens, end)
-        return [Cover(tokens, 1.0, 0, len(self._tokens), start=len(tokens))]
+        return [self._new_cover(tokens, 1.0, len(tokens))]
+
+    def _new_cover(self, tokens: tuple[int, ...], weight: float, start: int = 0) -> Cover:
+        """Return a cover that ends at the last byte: any token may follow it."""
+        return Cover(tokens, weight, 0, len(self._tokens), start=start)
 
 
-def _likelihood(cover: Cover) -> tuple[float, tuple[int, ...]]:
-    """Return the order of covers: by weight, then by tokens."""
-    return cover.weight, cover.tokens
+def _likeliest(covers: Sequence[Cover]) -> Cover:
+    """Return the likeliest cover that ends at the last byte. Of equal ones, the tokens decide."""
+    ended = (cover for cover in covers if not cover.depth)
+    return max(ended, key=lambda cover: (cover.weight, cover.tokens))
