@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import Any
 from weakref import ref
 
+import pytest
 import torch
 from torch import Tensor
 
-from marith import Engine, Request
+from marith import Completion, Engine, Request
+from marith.errors import ModelError
 from marith.testing import passes_of, tiny_model, tiny_tokenizer
 
 
@@ -84,6 +86,15 @@ def hold_passes(engine: Engine) -> Iterator[threading.Event]:
     finally:
         release.set()
         hook.remove()
+
+
+def beside_nan(engine: Engine, spoiled: Request, other: Request) -> Completion:
+    """Run two requests in one pass. The first ends with NaN; return the completion of the other."""
+    with hold_passes(engine):
+        bad, beside = engine.submit(spoiled), engine.submit(other)
+    with pytest.raises(ModelError, match="NaN"):
+        bad.result(30)
+    return beside.result(30)
 
 
 def raise_at_token(engine: Engine, token: int, error: BaseException) -> Any:
