@@ -124,12 +124,15 @@ def why_nan(name: str, model: torch.nn.Module) -> str:
 
     Packed weights are not examined.
     """
-    # Not every release of torch can test 8-bit values, and tensors on the meta device have no
-    # values.
+    # Not every release of torch can test 8-bit values or oneDNN's layout, and tensors on the meta
+    # device have no values.
     tensors = [
         (key, one)
         for key, one in model.named_parameters()
-        if one.is_floating_point() and one.element_size() > 1 and not one.is_meta
+        if one.is_floating_point()
+        and one.element_size() > 1
+        and one.layout is torch.strided
+        and not one.is_meta
     ]
     bad = {key: int((~one.isfinite()).sum()) for key, one in tensors}
     damaged = {key: count for key, count in bad.items() if count}

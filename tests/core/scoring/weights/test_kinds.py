@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ import marith
 from marith.errors import ModelError
 from marith.scoring.notices import collecting
 from marith.scoring.weights import loader
+from marith.scoring.weights.kinds import why_nan
+from marith.scoring.weights.layout.packing import pack
 from marith.scoring.weights.loader import Placement
 from marith.testing import tiny_classifier, tiny_model, tiny_tokenizer
 
@@ -186,3 +189,12 @@ def test_a_type_with_too_small_a_range_is_named_with_another() -> None:
             layer.mlp.up_proj.weight.mul_(3e4)
     with pytest.raises(ModelError, match=r"NaN .* in float16, .*; write dtype='bfloat16'"):
         marith.Engine.load(model.half(), tokenizer=tiny_tokenizer())
+
+
+def test_packed_weights_are_not_examined() -> None:
+    model = tiny_model()
+    pack(model, smallest=1)
+    assert re.match(r"'tiny' computes NaN .* although its weights", why_nan("tiny", model))
+    with torch.no_grad():
+        model.model.norm.weight[0] = math.nan
+    assert re.search(r"damaged: 1 of its \d+ tensors .* 'model\.norm", why_nan("tiny", model))
