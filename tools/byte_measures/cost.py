@@ -4,8 +4,9 @@
 
 Over bytes, a formula is the mean of one, two, … models. Over tokens, it is the mean of as many
 system prompts of the base model. The ways are timed in turn, each text after a warm one of the same
-prompt, and the figures are medians with their range. A byte's host time is what is not spent in
-forward passes. It is the least that a byte would cost if passes were free.
+prompt, and the figures are medians with their range. Texts are drawn, because the likeliest text of
+several models may be nothing but line breaks. A byte's host time is what is not spent in forward
+passes. It is the least that a byte would cost if passes were free.
 """
 
 import time
@@ -48,7 +49,7 @@ def main(
                     spent.clear()
                     started = time.perf_counter()
                     done = engine.generate(
-                        QUESTION, _mean(names), own, temperature=0, max_tokens=size,
+                        QUESTION, _mean(names), own, seed=number, max_tokens=size,
                         speculation=None,
                     )  # fmt: skip
                     seconds = time.perf_counter() - started
@@ -58,14 +59,14 @@ def main(
         print("| terms | over | ms a byte | host | passes a byte | ms a token of the base |")
         print("|---" * 6 + "|")
         for (over, count), found in sorted(times.items(), key=lambda item: item[0][::-1]):
-            text = found[0][2].text
-            size, written = len(text.encode()), len(tokens.encode(text))
-            each = [1e3 * seconds / size for seconds, _, _ in found]
-            host = [1e3 * (seconds - passes) / size for seconds, passes, _ in found]
+            sizes = [len(done.text.encode()) for _, _, done in found]
+            written = sum(len(tokens.encode(done.text)) for _, _, done in found)
+            each = [1e3 * one[0] / size for one, size in zip(found, sizes, strict=True)]
+            host = [1e3 * (one[0] - one[1]) / size for one, size in zip(found, sizes, strict=True)]
+            passes = sum(done.stats.passes for _, _, done in found) / sum(sizes)
             print(
                 f"| {count} | {over} | {median(each):.1f} [{min(each):.1f}, {max(each):.1f}] "
-                f"| {median(host):.1f} | {found[0][2].stats.passes / size:.2f} "
-                f"| {median(each) * size / written:.0f} |"
+                f"| {median(host):.1f} | {passes:.2f} | {median(each) * sum(sizes) / written:.0f} |"
             )
 
 

@@ -33,8 +33,8 @@ _READ_AS_PROMPT = (
 )
 _READ_AS_PATH = (
     "term %s is a system prompt, and its text is also a path or the name of a model: an adapter is "
-    'written Prompted(adapter="…") in Python, and {"adapter": "…"} as data, and a model, a '
-    "classifier or vectors likewise"
+    'written Prompted(adapter="…") in Python, {"adapter": "…"} as data, and --define '
+    "'NAME=prompted(adapter=\"…\")' in a shell, and a model, a classifier or vectors likewise"
 )
 # A path has no blank. An absolute path counts as a path only if it has a second slash, because
 # `/no_think` of Qwen3 is a prompt.

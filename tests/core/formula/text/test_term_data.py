@@ -131,6 +131,7 @@ def test_a_prompt_that_reads_like_a_path_or_a_model_is_logged_once(
     (said,) = caplog.records
     assert said.getMessage().startswith("term 'x' is a system prompt, and its text is also a path")
     assert 'Prompted(adapter="…")' in said.getMessage()
+    assert "--define 'NAME=prompted(adapter=\"…\")' in a shell" in said.getMessage()
     assert text not in said.getMessage()
 
 
