@@ -13,6 +13,7 @@ from marith.formula.tree.terms import Likelihood, Prompted, Term
 from marith.lru import WeightedLRU
 from marith.request.prompt import Prompt
 from marith.scoring.lane_text import LaneText
+from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.passes import Runner
 from marith.scoring.passes.questions import Answer, Reading, RequestLane, Span
 from marith.scoring.scorer import moved_to
@@ -24,6 +25,10 @@ from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.lora_files import Adapter
 from marith.tensor_rows import rows_of, vector
+
+# A call reads at most `AHEAD` covers of a text ahead, and only while it reads at most `ROWS` covers
+# in all. Passes with more rows take longer, and several texts fill a pass without them.
+AHEAD, ROWS = 4, 6
 
 
 @dataclass(slots=True)
@@ -41,11 +46,12 @@ class _LaneBytes:
 class ByteScorer(PromptedScorer):
     """The scorer of the prompted terms of one checkpoint, over bytes.
 
-    A question about bytes becomes questions about tokens: those of the covers of the bytes. All of
-    them are read in one lane, because they differ in their last tokens only. A byte needs about one
-    row of the model, and each call asks for one row of each text.
+    A question about bytes becomes questions about tokens: those of the covers of the bytes. A byte
+    needs about one row of the model. The covers of the next bytes are read in the same pass, in
+    lanes of their own, if the text is likely to go on so.
 
-    Keeps state: the covered text of each lane, as long as the lane exists.
+    Keeps state: the covered text of each lane, as long as the lane exists. The state never changes
+    an answer.
     """
 
     def __init__(
@@ -60,6 +66,8 @@ class ByteScorer(PromptedScorer):
         self._sorted = SortedTokens(checkpoint.vocabulary)
         self._canonical = CanonicalTokens(checkpoint.vocabulary, self._sorted)
         self._splitter = PromptSplitter(checkpoint.vocabulary, self._sorted, self._canonical)
+        # Only this runner reads several texts in one pass. llama.cpp has a fixed number of lanes.
+        self._reads_ahead = isinstance(runner, CachedRunner) and checkpoint.most_lanes is None
         self._lanes: WeakKeyDictionary[RequestLane, _LaneBytes] = WeakKeyDictionary()
 
     def read(self, term: Prompted | Likelihood, prompt: Prompt) -> tuple[int, ...]:
@@ -109,6 +117,11 @@ class ByteScorer(PromptedScorer):
         tail = self._lanes[lane].prompt.tail
         return replace(super().lane_text(lane, 0), more=min(more + len(tail), most))
 
+    def memory(self, texts: Sequence[LaneText]) -> int:
+        """Return an upper bound on the bytes of all these texts, and of covers read ahead."""
+        longest = sorted(texts, key=lambda text: text.length)[-1:]
+        return super().memory([*texts, *longest * (AHEAD if self._reads_ahead else 0)])
+
     def prompt_text(self, lane: RequestLane) -> str:
         """Return the text of the prompt as the term reads it, with special tokens by name."""
         return super().prompt_text(lane) + self._lanes[lane].prompt.tail.decode(errors="replace")
@@ -123,20 +136,14 @@ class ByteScorer(PromptedScorer):
 
         For a likelihood, return [count, 1]. An answer is None while its text is still being read.
         """
-        asked: dict[RequestLane, tuple[int, ...]] = {}
-        questions: list[Span] = []
-        for span in spans:
-            tokens = self._wanted(span)
-            # A lane reads one cover at a time. Its other terms mostly want the same cover.
-            if tokens is not None and asked.setdefault(span.lane, tokens) == tokens:
-                questions.append(Span(_model_of(span.term), span.lane, tokens))
-        answers = super().score(questions) if questions else []
-        for question, answer in zip(questions, answers, strict=True):
+        questions = self._questions(spans)
+        answers = self._read_covers(questions)
+        for (lane, question), answer in zip(questions, answers, strict=True):
             if answer is not None:
-                lane = question.lane
                 self._lanes[lane].passes |= answer.passes
                 [row] = answer.rows
-                self._covered(lane, question.term).receive(asked[lane], vector(row))
+                text = self._covered(lane, question.term)
+                text.receive(tuple(question.continuation), vector(row))
         found = [self._answer(span) if self._wanted(span) is None else None for span in spans]
         return moved_to(found, self._answers_on)
 
@@ -148,10 +155,61 @@ class ByteScorer(PromptedScorer):
             if (lane := reference()) is not None:
                 self._lanes[lane].covered.clear()
 
+    def _questions(self, spans: Sequence[Span]) -> list[tuple[RequestLane, Span]]:
+        """Return questions about the covers of the spans, each with the lane of its text.
+
+        The first cover of a text is read in the lane of the text. Later covers get new lanes.
+        """
+        lanes_of: dict[RequestLane, dict[tuple[int, ...], RequestLane]] = {}
+        questions: list[tuple[RequestLane, Span]] = []
+        for span in spans:
+            covers = self._covers(span, min(AHEAD, ROWS // len(spans) - 1))
+            if not covers:
+                continue
+            if span.lane not in lanes_of:
+                lanes = (span.lane, *(replace(span.lane) for _ in covers[1:]))
+                lanes_of[span.lane] = dict(zip(covers, lanes, strict=True))
+            known, term = lanes_of[span.lane], _model_of(span.term)
+            # The other terms of a lane mostly want the same covers.
+            if covers[0] in known:
+                own = [Span(term, known[tokens], tokens) for tokens in covers if tokens in known]
+                questions += [(span.lane, question) for question in own]
+        return questions
+
+    def _read_covers(self, questions: list[tuple[RequestLane, Span]]) -> list[Answer | None]:
+        """Return the answers of the model, and release the lanes that only these questions have.
+
+        These lanes stay cached, and the next covers of the text continue them.
+        """
+        try:
+            return super().score([question for _, question in questions]) if questions else []
+        finally:
+            for lane, question in questions:
+                if question.lane is not lane:
+                    self.release(question.lane)
+
+    def _covers(self, span: Span, most: int) -> list[tuple[int, ...]]:
+        """Return the tokens of the covers to read: the needed one, and at most `most` later ones.
+
+        Return [] if none is needed.
+        """
+        needed = self._wanted(span)
+        if needed is None:
+            return []
+        # The first cover reads the prompt. Lanes that begin later share its keys and values.
+        if most < 1 or not self._reads_ahead or span.lane.cached is None:
+            return [needed]
+        later = self._covered(span.lane, _model_of(span.term)).ahead(self._data(span), most)
+        room = self.context_length - len(span.lane.prompt)
+        return [needed, *(tokens for tokens in later if len(tokens) <= room)]
+
     def _wanted(self, span: Span) -> tuple[int, ...] | None:
         """Return the tokens of a cover after which the model is asked, or None if all are known."""
-        data = [*self._lanes[span.lane].prompt.tail, *span.continuation]
-        return self._covered(span.lane, _model_of(span.term)).wanted(data, span.count)
+        return self._covered(span.lane, _model_of(span.term)).wanted(self._data(span), span.count)
+
+    def _data(self, span: Span) -> list[int]:
+        """Return the bytes of a question, after those at the end of the prompt."""
+        return [*self._lanes[span.lane].prompt.tail, *span.continuation]
 
     def _answer(self, span: Span) -> Answer:
         lane, text = self._lanes[span.lane], self._covered(span.lane, _model_of(span.term))

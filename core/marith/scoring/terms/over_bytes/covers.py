@@ -88,6 +88,9 @@ class CoveredText:
         self._sums = [0.0]
         # The last places, the newest last.
         self._places = deque([_Place([self._new_cover((), 1.0)])], maxlen=KEPT)
+        # What the model says after the tokens of covers that no place has yet: the probabilities of
+        # all tokens, and those of the ends.
+        self._read: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = {}
 
     def wanted(self, data: Sequence[int], count: int = 1) -> tuple[int, ...] | None:
         """Return tokens after which the model's distribution is needed for a text.
@@ -101,19 +104,34 @@ class CoveredText:
             if place.row is not None and len(self._data) == len(data):
                 return None
             for cover in place.covers:
-                if cover.masses is None:
+                if cover.masses is None and not self._fill(cover):
                     return cover.tokens
             if place.row is None:
                 place.row = self._row(place.covers)
             else:
                 self._advance(data[len(self._data)], place.covers, place.row)
 
+    def ahead(self, data: Sequence[int], most: int) -> list[tuple[int, ...]]:
+        """Return the tokens of at most `most` covers that are likely to be wanted next.
+
+        Call this after `wanted`, for the same text. It is likely that the text goes on with the
+        bytes of `data` that are not read yet, or as the likeliest token does.
+        """
+        covers: Sequence[Cover] = self._places[-1].covers
+        later = [cover.tokens for cover in covers if cover.masses is None][1:]
+        for byte in data[len(self._data) :] or self._likeliest_bytes(covers):
+            if len(later) >= most or byte == END or byte in self._tokens.lacking:
+                break
+            covers = self._after_byte(covers, byte)
+            later += [cover.tokens for cover in covers if not cover.depth]
+        # The text did not go on as it was likely, so the answers that are left are not needed.
+        self._read.clear()
+        return later[:most]
+
     def receive(self, tokens: tuple[int, ...], logprobs: Tensor) -> None:
-        """Take the log-probabilities [vocab] after the tokens that were wanted."""
-        [cover] = [one for one in self._places[-1].covers if one.tokens == tokens]
+        """Take the log-probabilities [vocab] after the tokens of a cover."""
         row = logprobs.cpu().double().numpy()
-        cover.masses = np.exp(row[self._tokens.ids[cover.low : cover.high]])
-        cover.ends = np.exp(row[self._tokens.end_ids])
+        self._read[tokens] = np.exp(row[self._tokens.ids]), np.exp(row[self._tokens.end_ids])
 
     def rows(self, count: int) -> list[Tensor]:
         """Return the log-probabilities [257] at the last `count` places, at most `KEPT`."""
@@ -123,6 +141,24 @@ class CoveredText:
     def likelihoods(self, count: int, start: int = 0) -> list[float]:
         """Return the log-likelihood of the bytes from `start` on, at the last `count` places."""
         return [end - self._sums[start] for end in self._sums[-count:]]
+
+    def _fill(self, cover: Cover) -> bool:
+        """Fill a cover with the model's answer, and return True if there is one."""
+        known = self._read.pop(cover.tokens, None)
+        if known is not None:
+            cover.masses, cover.ends = known[0][cover.low : cover.high], known[1]
+        return known is not None
+
+    def _likeliest_bytes(self, covers: Sequence[Cover]) -> bytes:
+        """Return the bytes with which the likeliest token goes on after the last byte."""
+        best, rest = 0.0, b""
+        for cover in covers:
+            if cover.depth and cover.masses is not None:
+                place = int(cover.masses.argmax())
+                if cover.weight * cover.masses[place] > best:
+                    best = cover.weight * float(cover.masses[place])
+                    rest = self._tokens.sorted_bytes[cover.low + place][cover.depth :]
+        return rest
 
     def _roll_back(self, data: Sequence[int], count: int) -> None:
         """Drop the bytes from the first one on that differs from a text.
@@ -169,7 +205,7 @@ class CoveredText:
             after = self._after_end(covers)
         else:
             after = self._after_byte(covers, byte)
-        total = max(_LEAST, sum(cover.mass for cover in after))
+        total = _at_least(sum(cover.mass for cover in after))
         for cover in after:
             cover.weight /= total
         # Older covers keep their tokens and weights. If the text is rolled back, the model is asked
@@ -184,18 +220,18 @@ class CoveredText:
         whole: list[Cover] = []
         longer: list[Cover] = []
         for cover in covers:
-            assert cover.masses is not None
             next_bytes = self._tokens.column(cover.depth, cover.low, cover.high)
             start, stop = (int(place) for place in np.searchsorted(next_bytes, (byte, byte + 1)))
             low, high = cover.low + start, cover.low + stop
             ended = int(np.searchsorted(self._tokens.column(cover.depth + 1, low, high), 0))
-            masses = cover.masses[start:stop]
+            # Where the model was not asked, any token may follow.
+            masses = np.ones(high - low) if cover.masses is None else cover.masses[start:stop]
             for place in np.flatnonzero(masses[:ended]):
                 tokens = (*cover.tokens, int(self._tokens.ids[low + place]))
-                weight = max(_LEAST, cover.weight * float(masses[place]))
+                weight = _at_least(cover.weight * float(masses[place]))
                 whole.append(self._new_cover(tokens, weight, cover.start))
             if masses[ended:].any():
-                rest = masses[ended:].copy()
+                rest = None if cover.masses is None else masses[ended:].copy()
                 longer.append(
                     replace(cover, low=low + ended, high=high, depth=cover.depth + 1, masses=rest)
                 )
@@ -248,6 +284,11 @@ class CoveredText:
     def _new_cover(self, tokens: tuple[int, ...], weight: float, start: int = 0) -> Cover:
         """Return a cover that ends at the last byte: any token may follow it."""
         return Cover(tokens, weight, 0, len(self._tokens), start=start)
+
+
+def _at_least(weight: float) -> float:
+    """Return a weight, or `_LEAST` if it is smaller. NaN stays NaN, and reaches the next row."""
+    return float(np.maximum(weight, _LEAST))
 
 
 def _likeliest(covers: Sequence[Cover]) -> Cover:
