@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
@@ -12,7 +13,7 @@ from marith.errors import ContextOverflow
 from marith.formula.tree.terms import Likelihood, Prompted, Term
 from marith.lru import WeightedLRU
 from marith.request.prompt import Prompt
-from marith.scoring.lane_text import LaneText
+from marith.scoring.lane_text import BLOCK, LaneText
 from marith.scoring.passes.cached_runner import CachedRunner
 from marith.scoring.passes.passes import Runner
 from marith.scoring.passes.questions import Answer, Reading, RequestLane, Span
@@ -24,9 +25,9 @@ from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 from marith.scoring.terms.prompted_scorer import PromptedScorer
 from marith.scoring.weights.checkpoint import Checkpoint
 from marith.scoring.weights.lora_files import Adapter
-from marith.tensor_rows import rows_of, vector
+from marith.tensor_rows import has_nan, rows_of, vector
 
-# A call reads at most `AHEAD` covers of a text ahead, and only while it reads at most `ROWS` covers
+# A call reads at most `AHEAD` later covers of a text, and only while it reads at most `ROWS` covers
 # in all. Passes with more rows take longer, and several texts fill a pass without them.
 AHEAD, ROWS = 4, 6
 
@@ -47,8 +48,8 @@ class ByteScorer(PromptedScorer):
     """The scorer of the prompted terms of one checkpoint, over bytes.
 
     A question about bytes becomes questions about tokens: those of the covers of the bytes. A byte
-    needs about one row of the model. The covers of the next bytes are read in the same pass, in
-    lanes of their own, if the text is likely to go on so.
+    needs about one row of the model. The covers that are likely to be needed next are read in the
+    same pass, in lanes of their own.
 
     Keeps state: the covered text of each lane, as long as the lane exists. The state never changes
     an answer.
@@ -66,8 +67,9 @@ class ByteScorer(PromptedScorer):
         self._sorted = SortedTokens(checkpoint.vocabulary)
         self._canonical = CanonicalTokens(checkpoint.vocabulary, self._sorted)
         self._splitter = PromptSplitter(checkpoint.vocabulary, self._sorted, self._canonical)
-        # Only this runner reads several texts in one pass. llama.cpp has a fixed number of lanes.
-        self._reads_ahead = isinstance(runner, CachedRunner) and checkpoint.most_lanes is None
+        # Other runners read text by text, or have a fixed number of lanes. A captured pass reads
+        # one token of each text, and a cover that is read ahead mostly needs several.
+        self._reads_ahead = isinstance(runner, CachedRunner) and runner.captured is None
         self._lanes: WeakKeyDictionary[RequestLane, _LaneBytes] = WeakKeyDictionary()
 
     def read(self, term: Prompted | Likelihood, prompt: Prompt) -> tuple[int, ...]:
@@ -113,14 +115,16 @@ class ByteScorer(PromptedScorer):
 
         A token for each byte is an upper bound.
         """
-        most = self.context_length - len(lane.prompt)
-        tail = self._lanes[lane].prompt.tail
-        return replace(super().lane_text(lane, 0), more=min(more + len(tail), most))
+        more += len(self._lanes[lane].prompt.tail)
+        return replace(super().lane_text(lane, 0), more=min(more, self._room(lane)))
 
     def memory(self, texts: Sequence[LaneText]) -> int:
         """Return an upper bound on the bytes of all these texts, and of covers read ahead."""
-        longest = sorted(texts, key=lambda text: text.length)[-1:]
-        return super().memory([*texts, *longest * (AHEAD if self._reads_ahead else 0)])
+        if not texts or not self._reads_ahead:
+            return super().memory(texts)
+        # A lane that reads ahead shares the prompt with the lane of its text.
+        longest = max(texts, key=lambda text: text.length - BLOCK * len(text.prefixes))
+        return super().memory([*texts, *[longest] * AHEAD])
 
     def prompt_text(self, lane: RequestLane) -> str:
         """Return the text of the prompt as the term reads it, with special tokens by name."""
@@ -139,11 +143,17 @@ class ByteScorer(PromptedScorer):
         questions = self._questions(spans)
         answers = self._read_covers(questions)
         for (lane, question), answer in zip(questions, answers, strict=True):
-            if answer is not None:
-                self._lanes[lane].passes |= answer.passes
-                [row] = answer.rows
-                text = self._covered(lane, question.term)
-                text.receive(tuple(question.continuation), vector(row))
+            if answer is None:
+                continue
+            self._lanes[lane].passes |= answer.passes
+            if question.lane is not lane and has_nan(answer.logprobs):
+                # No text may need this cover, so NaN is no error. Other texts would continue its
+                # lane, so all lanes are dropped, and the model reads ahead no more.
+                self._reads_ahead = False
+                super().forget()
+                continue
+            text = self._covered(lane, question.term)
+            text.receive(tuple(question.continuation), vector(*answer.rows))
         found = [self._answer(span) if self._wanted(span) is None else None for span in spans]
         return moved_to(found, self._answers_on)
 
@@ -158,26 +168,26 @@ class ByteScorer(PromptedScorer):
     def _questions(self, spans: Sequence[Span]) -> list[tuple[RequestLane, Span]]:
         """Return questions about the covers of the spans, each with the lane of its text.
 
-        The first cover of a text is read in the lane of the text. Later covers get new lanes.
+        The cover that a text needs now is read in the lane of the text, and each later cover in a
+        new lane. The terms of one lane mostly want the same covers. A term that needs another cover
+        waits for the next call.
         """
-        lanes_of: dict[RequestLane, dict[tuple[int, ...], RequestLane]] = {}
+        needed = [(one, tokens) for one in spans if (tokens := self._wanted(one)) is not None]
+        texts = len({span.lane for span, _ in needed})
+        lanes: dict[RequestLane, dict[tuple[int, ...], RequestLane]] = {}
         questions: list[tuple[RequestLane, Span]] = []
-        for span in spans:
-            covers = self._covers(span, min(AHEAD, ROWS // len(spans) - 1))
-            if not covers:
-                continue
-            if span.lane not in lanes_of:
-                lanes = (span.lane, *(replace(span.lane) for _ in covers[1:]))
-                lanes_of[span.lane] = dict(zip(covers, lanes, strict=True))
-            known, term = lanes_of[span.lane], _model_of(span.term)
-            # The other terms of a lane mostly want the same covers.
-            if covers[0] in known:
-                own = [Span(term, known[tokens], tokens) for tokens in covers if tokens in known]
-                questions += [(span.lane, question) for question in own]
+        for span, tokens in needed:
+            later = self._later(span, min(AHEAD, ROWS // texts - 1))
+            first = {tokens: span.lane} | {one: replace(span.lane) for one in later}
+            lane_of = lanes.setdefault(span.lane, first)
+            if tokens in lane_of:
+                term = _model_of(span.term)
+                own = (one for one in (tokens, *later) if one in lane_of)
+                questions += [(span.lane, Span(term, lane_of[one], one)) for one in own]
         return questions
 
     def _read_covers(self, questions: list[tuple[RequestLane, Span]]) -> list[Answer | None]:
-        """Return the answers of the model, and release the lanes that only these questions have.
+        """Return the answers of the model, and release the lanes that were opened for them.
 
         These lanes stay cached, and the next covers of the text continue them.
         """
@@ -185,23 +195,23 @@ class ByteScorer(PromptedScorer):
             return super().score([question for _, question in questions]) if questions else []
         finally:
             for lane, question in questions:
-                if question.lane is not lane:
-                    self.release(question.lane)
+                # The runner frees the lane first, so a later error does no harm.
+                with suppress(BaseException):
+                    if question.lane is not lane:
+                        self.release(question.lane)
 
-    def _covers(self, span: Span, most: int) -> list[tuple[int, ...]]:
-        """Return the tokens of the covers to read: the needed one, and at most `most` later ones.
-
-        Return [] if none is needed.
-        """
-        needed = self._wanted(span)
-        if needed is None:
-            return []
+    def _later(self, span: Span, most: int) -> list[tuple[int, ...]]:
+        """Return the tokens of at most `most` covers that are likely to be needed next."""
         # The first cover reads the prompt. Lanes that begin later share its keys and values.
         if most < 1 or not self._reads_ahead or span.lane.cached is None:
-            return [needed]
-        later = self._covered(span.lane, _model_of(span.term)).ahead(self._data(span), most)
-        room = self.context_length - len(span.lane.prompt)
-        return [needed, *(tokens for tokens in later if len(tokens) <= room)]
+            return []
+        text, room = self._covered(span.lane, _model_of(span.term)), self._room(span.lane)
+        later = text.covers_ahead(self._data(span), most)
+        return [tokens for tokens in later if len(tokens) <= room]
+
+    def _room(self, lane: RequestLane) -> int:
+        """Return the number of tokens that the context holds after the firm tokens of a prompt."""
+        return self.context_length - len(lane.prompt)
 
     def _wanted(self, span: Span) -> tuple[int, ...] | None:
         """Return the tokens of a cover after which the model is asked, or None if all are known."""

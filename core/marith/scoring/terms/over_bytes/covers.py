@@ -88,9 +88,8 @@ class CoveredText:
         self._sums = [0.0]
         # The last places, the newest last.
         self._places = deque([_Place([self._new_cover((), 1.0)])], maxlen=KEPT)
-        # What the model says after the tokens of covers that no place has yet: the probabilities of
-        # all tokens, and those of the ends.
-        self._read: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = {}
+        # The answers that were read ahead: the probabilities of all tokens, and of the ends.
+        self._answers: dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]] = {}
 
     def wanted(self, data: Sequence[int], count: int = 1) -> tuple[int, ...] | None:
         """Return tokens after which the model's distribution is needed for a text.
@@ -103,35 +102,36 @@ class CoveredText:
             place = self._places[-1]
             if place.row is not None and len(self._data) == len(data):
                 return None
-            for cover in place.covers:
-                if cover.masses is None and not self._fill(cover):
-                    return cover.tokens
+            unread = [one for one in place.covers if one.masses is None and not self._fill(one)]
+            if unread:
+                # The text did not go on as was likely, so the other answers are not needed.
+                self._answers.clear()
+                return unread[0].tokens
             if place.row is None:
                 place.row = self._row(place.covers)
             else:
                 self._advance(data[len(self._data)], place.covers, place.row)
 
-    def ahead(self, data: Sequence[int], most: int) -> list[tuple[int, ...]]:
+    def covers_ahead(self, data: Sequence[int], most: int) -> list[tuple[int, ...]]:
         """Return the tokens of at most `most` covers that are likely to be wanted next.
 
         Call this after `wanted`, for the same text. It is likely that the text goes on with the
         bytes of `data` that are not read yet, or as the likeliest token does.
         """
         covers: Sequence[Cover] = self._places[-1].covers
-        later = [cover.tokens for cover in covers if cover.masses is None][1:]
+        unread = dict.fromkeys(cover.tokens for cover in covers if cover.masses is None)
         for byte in data[len(self._data) :] or self._likeliest_bytes(covers):
-            if len(later) >= most or byte == END or byte in self._tokens.lacking:
+            # The first cover is the one that is wanted now.
+            if len(unread) > most or byte == END or byte in self._tokens.lacking:
                 break
             covers = self._after_byte(covers, byte)
-            later += [cover.tokens for cover in covers if not cover.depth]
-        # The text did not go on as it was likely, so the answers that are left are not needed.
-        self._read.clear()
-        return later[:most]
+            unread |= dict.fromkeys(cover.tokens for cover in covers if not cover.depth)
+        return [*unread][1 : most + 1]
 
     def receive(self, tokens: tuple[int, ...], logprobs: Tensor) -> None:
         """Take the log-probabilities [vocab] after the tokens of a cover."""
         row = logprobs.cpu().double().numpy()
-        self._read[tokens] = np.exp(row[self._tokens.ids]), np.exp(row[self._tokens.end_ids])
+        self._answers[tokens] = np.exp(row[self._tokens.ids]), np.exp(row[self._tokens.end_ids])
 
     def rows(self, count: int) -> list[Tensor]:
         """Return the log-probabilities [257] at the last `count` places, at most `KEPT`."""
@@ -144,7 +144,7 @@ class CoveredText:
 
     def _fill(self, cover: Cover) -> bool:
         """Fill a cover with the model's answer, and return True if there is one."""
-        known = self._read.pop(cover.tokens, None)
+        known = self._answers.pop(cover.tokens, None)
         if known is not None:
             cover.masses, cover.ends = known[0][cover.low : cover.high], known[1]
         return known is not None

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from copy import copy
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.byte_models import CORNERS, END_OF_BYTES, HashModel, byte_model, hash_model
 from support.checked_engine import wait_until_idle
-from support.held_passes import scorer_of
+from support.held_passes import nan_at_token, scorer_of
+from support.pauses import Pause, pausing
 
 from marith import Engine, Grammar, Prompted, Request, Sampling, Stop
+from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.questions import Span
 from marith.scoring.terms.over_bytes import byte_scorer
 from marith.scoring.terms.over_bytes.canonical_tokens import CanonicalTokens
@@ -24,7 +26,7 @@ from marith.scoring.terms.over_bytes.covers import CoveredText
 from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 
 TEXT = "the cat and then the other cat sat on that mat"
-PROMPT = "Tell me about rivers."
+PROMPT, M = "Tell me about rivers.", Prompted()
 
 
 class Reader:
@@ -39,15 +41,17 @@ class Reader:
 
     def rows(self, data: Sequence[int], count: int) -> np.ndarray:
         while (wanted := self.text.wanted(data, count)) is not None:
-            asked = [wanted, *self.text.ahead(data, self.most)]
+            asked = [wanted, *self.text.covers_ahead(data, self.most)]
             assert len(set(asked)) == len(asked) <= 1 + self.most
             for tokens in asked:
                 self.text.receive(tokens, torch.from_numpy(self.model.after(tokens)).log())
-            assert len(self.text._read) <= 1 + self.most
+            assert len(self.text._answers) <= 1 + self.most
             self.calls, self.covers = self.calls + 1, self.covers + len(asked)
         return np.stack([row.numpy() for row in self.text.rows(count)])
 
 
+@example("whole characters", [b"\xc3b"], 4)
+@example("whole characters", [b"\xc3\xc3"], 4)
 @given(
     st.sampled_from(sorted(CORNERS)),
     st.lists(st.text(max_size=6).map(str.encode) | st.binary(max_size=3), max_size=4),
@@ -121,7 +125,7 @@ def test_a_text_takes_fewer_passes_than_bytes(
     assert ahead.stats.passes < 0.6 * len(ahead.tokens)
 
 
-def test_scores_are_equal_and_take_a_fifth_of_the_passes(
+def test_scores_are_equal_and_take_fewer_passes(
     pocket: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[int] = []
@@ -139,18 +143,61 @@ def test_scores_are_equal_and_take_a_fifth_of_the_passes(
 
 @pytest.mark.parametrize(("together", "most"), [(1, 5), (2, 6), (3, 6), (4, 4), (7, 7)])
 def test_few_covers_are_read_in_a_call(pocket: Engine, together: int, most: int) -> None:
-    calls: list[int] = []
+    scorer, calls = scorer_of(pocket), []
+    texts = [f"{PROMPT} {i}" for i in range(together)]
+    lanes = [scorer.open([M], tuple(scorer.vocabulary.encode(text)), None, None) for text in texts]
     with watched(pocket, lambda questions: calls.append(len(questions))):
-        tickets = [
-            pocket.submit(Request(f"{PROMPT} {i}", stop=Stop(40, ignore_eos=True)))
-            for i in range(together)
-        ]
-        for ticket in tickets:
-            ticket.result(60)
-    # Requests may begin one after the other, so fewer run together in the first calls.
-    assert max(calls) <= max(byte_scorer.ROWS, most)
-    if together == 1:
-        assert max(calls) == most
+        for end in range(len(TEXT)):
+            data = [*TEXT.encode()[:end]]
+            while None in scorer.score([Span(M, lane, data) for lane in lanes]):
+                pass
+    for lane in lanes:
+        scorer.release(lane)
+    # The first call reads the prompts, each in one lane.
+    assert (calls[0], max(calls)) == (together, most)
+
+
+def test_terms_of_one_lane_share_the_covers(
+    pocket: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes: list[int] = []
+    text, terms = " A river is water.", {"early": Prompted(exit_layer=1)}
+    with watched(pocket, lambda asked: lanes.append(len({span.lane for span in asked}))):
+        ahead = pocket.score(PROMPT, text, "M + 0.1*early", terms)
+    assert max(lanes) == 5
+    monkeypatch.setattr(byte_scorer, "AHEAD", 0)
+    assert ahead == pytest.approx(pocket.score(PROMPT, text, "M + 0.1*early", terms), abs=1e-5)
+
+
+def test_a_paused_text_goes_on(pocket: Engine) -> None:
+    request = Request(PROMPT, sampling=Sampling(seed=2), stop=Stop(40))
+    alone = pocket.submit(request).result(60).tokens
+    for drops in (False, True):
+        with pausing(pocket, [Pause(frozenset({0}), drops=drops), Pause(frozenset())] * 30):
+            assert pocket.submit(request).result(60).tokens == alone
+            wait_until_idle(pocket)
+
+
+def test_nan_in_covers_that_no_text_needs_changes_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = byte_model("byte level")
+    asked = [Request(prompt, "M", {}, Sampling(seed=5), Stop(30)) for prompt in ("the", "that cat")]
+    needed: set[int] = set()
+    guessed: set[int] = set()
+    with Engine.load(model.model, tokenizer=model.tokenizer, over="bytes") as engine:
+        with watched(engine, lambda spans: guessed.update(*(span.tokens for span in spans))):
+            alone = [engine.submit(one).result(30).tokens for one in asked]
+        with (
+            monkeypatch.context() as patch,
+            watched(engine, lambda spans: needed.update(*(span.tokens for span in spans))),
+        ):
+            patch.setattr(byte_scorer, "AHEAD", 0)
+            assert [engine.submit(one).result(30).tokens for one in asked] == alone
+    assert guessed - needed
+    for token in sorted(guessed - needed):
+        with Engine.load(model.model, tokenizer=model.tokenizer, over="bytes") as engine:
+            hook = nan_at_token(engine, token)
+            assert [engine.submit(one).result(30).tokens for one in asked] == alone
+            hook.remove()
 
 
 def test_lanes_that_read_ahead_are_released(pocket: Engine) -> None:
@@ -192,10 +239,19 @@ def test_no_cover_is_longer_than_the_context(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_memory_is_counted_for_lanes_that_read_ahead(pocket: Engine) -> None:
     scorer = scorer_of(pocket)
-    lane = scorer.open([Prompted()], tuple(range(40, 80)), None, None)
-    short, long = (scorer.lane_text(lane, more) for more in (10, 100))
-    assert scorer.memory([short, long]) == scorer.runner.memory([short, *[long] * 5])
+    # A prompt is shared, and an answer is not.
+    long_prompt = LaneText.of("key", range(1000), more=5)
+    long_answer = LaneText.of("key", range(10), more=900)
+    texts = [long_answer, long_prompt]
+    assert scorer.memory(texts) == scorer.runner.memory([*texts, *[long_answer] * 4])
     assert scorer.memory([]) == 0
-    without = byte_scorer.ByteScorer(replace(scorer.checkpoint), scorer.runner)
-    without._reads_ahead = False
-    assert without.memory([short, long]) == scorer.runner.memory([short, long])
+
+
+def test_nothing_is_read_ahead_beside_captured_passes(pocket: Engine) -> None:
+    own, text = scorer_of(pocket), LaneText.of("key", range(10))
+    runner: Any = copy(own.runner)
+    runner.captured = object()
+    scorer = byte_scorer.ByteScorer(own.checkpoint, runner)
+    assert own._reads_ahead
+    assert not scorer._reads_ahead
+    assert scorer.memory([text]) == runner.memory([text])
