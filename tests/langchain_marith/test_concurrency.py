@@ -30,9 +30,9 @@ async def test_the_event_loop_turns_while_a_model_answers(scripted: Make, how: s
     model.invoke("Hello!")
     async with WatchedLoop() as loop:
         if how == "ainvoke":
-            await model.ainvoke("Count!")
+            await model.ainvoke("Count!", **LONG)
         elif how == "astream":
-            [chunk async for chunk in model.astream("Count!")]
+            [chunk async for chunk in model.astream("Count!", **LONG)]
         else:
             await model.bind_tools([clock]).ainvoke("What time is it?")
     assert loop.turns >= 10  # a call that blocks leaves one
