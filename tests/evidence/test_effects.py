@@ -155,7 +155,7 @@ def _mean(
 
 def test_an_attribute_follows_its_factor_along_the_papers_third_curve(report: Report) -> None:
     (measured,) = evaluate_attributes(
-        AttributesConfig(only=(3,), n=6, max_tokens=20, seed=8)
+        AttributesConfig(only=(3,), n=24, max_tokens=20, seed=8)
     ).curves
     heights = [height.mean for height, _ in measured.points]
     report(f"sports by λ₃: {', '.join(f'{height:.2f}' for height in heights)}")
