@@ -102,11 +102,12 @@ class CoveredText:
             place = self._places[-1]
             if place.row is not None and len(self._data) == len(data):
                 return None
-            unread = [one for one in place.covers if one.masses is None and not self._fill(one)]
-            if unread:
+            self._fill(place.covers)
+            unread = next((cover for cover in place.covers if cover.masses is None), None)
+            if unread is not None:
                 # The text did not go on as was likely, so the other answers are not needed.
                 self._answers.clear()
-                return unread[0].tokens
+                return unread.tokens
             if place.row is None:
                 place.row = self._row(place.covers)
             else:
@@ -142,23 +143,29 @@ class CoveredText:
         """Return the log-likelihood of the bytes from `start` on, at the last `count` places."""
         return [end - self._sums[start] for end in self._sums[-count:]]
 
-    def _fill(self, cover: Cover) -> bool:
-        """Fill a cover with the model's answer, and return True if there is one."""
-        known = self._answers.pop(cover.tokens, None)
-        if known is not None:
-            cover.masses, cover.ends = known[0][cover.low : cover.high], known[1]
-        return known is not None
+    def _fill(self, covers: Sequence[Cover]) -> None:
+        """Give the covers the answers that the model has given for them."""
+        for cover in covers:
+            if cover.masses is None and cover.tokens in self._answers:
+                masses, cover.ends = self._answers.pop(cover.tokens)
+                cover.masses = masses[cover.low : cover.high]
 
     def _likeliest_bytes(self, covers: Sequence[Cover]) -> bytes:
         """Return the bytes with which the likeliest token goes on after the last byte."""
-        best, rest = 0.0, b""
-        for cover in covers:
-            if cover.depth and cover.masses is not None:
-                place = int(cover.masses.argmax())
-                if cover.weight * cover.masses[place] > best:
-                    best = cover.weight * float(cover.masses[place])
-                    rest = self._tokens.sorted_bytes[cover.low + place][cover.depth :]
-        return rest
+        # The likeliest token of each cover whose last token goes beyond the last byte.
+        likeliest = [
+            (
+                cover.weight * float(cover.masses.max()),
+                cover.low + int(cover.masses.argmax()),
+                cover,
+            )
+            for cover in covers
+            if cover.depth and cover.masses is not None
+        ]
+        if not likeliest:
+            return b""
+        _, place, cover = max(likeliest, key=lambda one: one[0])
+        return self._tokens.sorted_bytes[place][cover.depth :]
 
     def _roll_back(self, data: Sequence[int], count: int) -> None:
         """Drop the bytes from the first one on that differs from a text.
