@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.byte_models import CORNERS, END, END_OF_BYTES, HashModel, byte_level, hash_model
+from support.covered_texts import new_text, sorted_tokens
 from tokenizers import AddedToken
 
 from marith.scoring.prompting.tokenizer import Vocabulary
@@ -31,18 +31,6 @@ pieces_of_text = st.one_of(
 )
 bytes_of_texts = st.lists(pieces_of_text, max_size=6).map(b"".join)
 kinds = st.sampled_from(sorted(CORNERS))
-
-
-@cache
-def sorted_tokens(kind: str) -> tuple[SortedTokens, CanonicalTokens]:
-    vocabulary = hash_model(kind).vocabulary()
-    tokens = SortedTokens(vocabulary)
-    return tokens, CanonicalTokens(vocabulary, tokens)
-
-
-def new_text(kind: str, before: Sequence[int] = ()) -> CoveredText:
-    tokens, canonical = sorted_tokens(kind)
-    return CoveredText(tokens, canonical, before)
 
 
 def ask(model: HashModel, text: CoveredText, data: Sequence[int]) -> np.ndarray:
@@ -297,10 +285,8 @@ def test_text_after_a_mark_of_reasoning_is_encoded_by_itself() -> None:
     tokens = SortedTokens(vocabulary)
     opened, closed = (tokenizer.convert_tokens_to_ids(mark) for mark in MARKS)
     assert tokens.marks == {opened, closed}
-    model, covers = (
-        hash_model("byte level"),
-        CoveredText(tokens, CanonicalTokens(vocabulary, tokens)),
-    )
+    model = hash_model("byte level")
+    covers = CoveredText(tokens, CanonicalTokens(vocabulary, tokens))
     text = "12 <think>the  cat</think>\n\nthat"
     while (wanted := covers.wanted(text.encode())) is not None:
         row = np.full(len(tokens.bytes_of_token), 1e-4)

@@ -9,6 +9,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.byte_models import CORNERS, KINDS, START, hash_model
+from support.covered_texts import sorted_tokens
 
 from marith.scoring.terms.over_bytes.canonical_tokens import CanonicalTokens
 from marith.scoring.terms.over_bytes.covers import CoveredText
@@ -24,9 +25,7 @@ texts = st.lists(st.sampled_from(WORDS) | st.text(max_size=3), max_size=6).map("
 
 @cache
 def splitter(kind: str) -> PromptSplitter:
-    vocabulary = hash_model(kind).vocabulary()
-    tokens = SortedTokens(vocabulary)
-    return PromptSplitter(vocabulary, tokens, CanonicalTokens(vocabulary, tokens))
+    return PromptSplitter(hash_model(kind).vocabulary(), *sorted_tokens(kind))
 
 
 def firm_tokens(kind: str, prompt: str) -> tuple[list[int], int]:
@@ -110,8 +109,7 @@ def test_the_bytes_after_the_firm_tokens_are_read_as_if_all_were(
     tokens, firm = firm_tokens(kind, prompt)
     if model.bytes_of(tokens).decode(errors="replace").removeprefix(" ") != prompt.lstrip(" "):
         return  # The tokenizer changes this text.
-    known = SortedTokens(model.vocabulary())
-    canonical = CanonicalTokens(model.vocabulary(), known)
+    known, canonical = sorted_tokens(kind)
     head, tail = tokens[:firm], model.bytes_of(tokens[firm:])
     part = CoveredText(known, canonical, canonical.last(head[1:]))
     whole = CoveredText(known, canonical)

@@ -12,8 +12,9 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.byte_models import CORNERS, END_OF_BYTES, HashModel, byte_model, hash_model
+from support.byte_models import CORNERS, END_OF_BYTES, byte_model, hash_model
 from support.checked_engine import wait_until_idle
+from support.covered_texts import new_text
 from support.held_passes import nan_at_token, scorer_of
 from support.pauses import Pause, pausing
 
@@ -21,9 +22,7 @@ from marith import Engine, Grammar, Prompted, Request, Sampling, Stop
 from marith.scoring.lane_text import LaneText
 from marith.scoring.passes.questions import Span
 from marith.scoring.terms.over_bytes import byte_scorer
-from marith.scoring.terms.over_bytes.canonical_tokens import CanonicalTokens
 from marith.scoring.terms.over_bytes.covers import CoveredText
-from marith.scoring.terms.over_bytes.sorted_tokens import SortedTokens
 
 TEXT = "the cat and then the other cat sat on that mat"
 PROMPT, M = "Tell me about rivers.", Prompted()
@@ -33,10 +32,7 @@ class Reader:
     """A covered text, and how often and about how many covers its model was asked."""
 
     def __init__(self, kind: str, most: int) -> None:
-        self.model: HashModel = hash_model(kind)
-        vocabulary = self.model.vocabulary()
-        tokens = SortedTokens(vocabulary)
-        self.text = CoveredText(tokens, CanonicalTokens(vocabulary, tokens))
+        self.model, self.text = hash_model(kind), new_text(kind)
         self.most, self.calls, self.covers = most, 0, 0
 
     def rows(self, data: Sequence[int], count: int) -> np.ndarray:
